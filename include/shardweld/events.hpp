@@ -38,8 +38,6 @@ class Events {
     virtual ~Events() = default;
     Events(const Events&) = delete;
     Events& operator=(const Events&) = delete;
-    Events(Events&&) = delete;
-    Events& operator=(Events&&) = delete;
 
     /// A message for people: sentences, without a line end. Errors that end a run are thrown, too.
     virtual void message(LogLevel /*level*/, const std::string& /*text*/) {}

@@ -67,8 +67,8 @@ constexpr const char* kMergeWithPeft = "merge it with peft itself";
 bool is_lora(const ordered_json& type) {
     std::string text = type.is_string() ? type.get<std::string>() : "";
     text.erase(0, text.rfind('.') + 1);
-    std::transform(text.begin(), text.end(), text.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+    std::ranges::transform(text, text.begin(),
+                           [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
     return text == "LORA";
 }
 

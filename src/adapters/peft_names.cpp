@@ -32,7 +32,7 @@ bool is_foreign(std::string_view part) {
 
 template <typename List>
 bool holds(const List& list, std::string_view part) {
-    return std::find(list.begin(), list.end(), part) != list.end();
+    return std::ranges::find(list, part) != list.end();
 }
 
 std::string join(const NameParts& parts, std::size_t begin, std::size_t end) {

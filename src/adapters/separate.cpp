@@ -281,8 +281,7 @@ class Dealer {
 
 template <typename Item>
 void sort_by_name(std::vector<Item>& items) {
-    std::stable_sort(items.begin(), items.end(),
-                     [](const Item& a, const Item& b) { return a.name < b.name; });
+    std::ranges::stable_sort(items, [](const Item& a, const Item& b) { return a.name < b.name; });
 }
 
 /// PEFT saves an embedding that was trained as a whole twice, where it saves its new rows: one

@@ -130,7 +130,7 @@ class SettingsResolver {
         const auto wrong = [&](const Module& one) {
             return declared_rank(one, plain) != static_cast<double>(one.rank);
         };
-        const auto first = std::find_if(modules_.begin(), modules_.end(), wrong);
+        const auto first = std::ranges::find_if(modules_, wrong);
         if (modules_.empty() && plain <= 0) {
             throw Error(ErrorCode::mismatch,
                         "no file says the rank of the adapter, which the factors of parameters "
@@ -146,7 +146,7 @@ class SettingsResolver {
                                          std::to_string(first->rank);
             const std::string& path =
                 (declared ? sources_.adapter_config : sources_.train_meta).path;
-            const bool is_all = std::all_of(modules_.begin(), modules_.end(), wrong);
+            const bool is_all = std::ranges::all_of(modules_, wrong);
             if (is_all && !sources_.alpha) {
                 throw Error(ErrorCode::mismatch,
                             path + " says rank " + text_of(plain) + ", but " + has_rank +
@@ -174,9 +174,8 @@ class SettingsResolver {
         for (const Module& module : modules_) {
             ++counts[module.rank];
         }
-        const auto commonest =
-            std::max_element(counts.begin(), counts.end(),
-                             [](const auto& a, const auto& b) { return a.second < b.second; });
+        const auto commonest = std::ranges::max_element(
+            counts, [](const auto& a, const auto& b) { return a.second < b.second; });
         const Index rank = commonest == counts.end() ? 0 : commonest->first;
         config_["r"] = rank;
         config_["rank_pattern"] = ordered_json::object();
@@ -196,9 +195,8 @@ class SettingsResolver {
     [[nodiscard]] bool has(std::optional<std::size_t> Module::*part, const char* field,
                            const char* component) const {
         const auto has_it = [&](const Module& one) { return (one.*part).has_value(); };
-        const bool is_expected =
-            is_on(field) || std::any_of(modules_.begin(), modules_.end(), has_it);
-        const auto bare = std::find_if(modules_.begin(), modules_.end(), [&](const Module& one) {
+        const bool is_expected = is_on(field) || std::ranges::any_of(modules_, has_it);
+        const auto bare = std::ranges::find_if(modules_, [&](const Module& one) {
             return !has_it(one) && (part != &Module::bias || !one.is_embedding);
         });
         if (is_expected && bare != modules_.end()) {

@@ -51,7 +51,7 @@ bool matches(const std::string& expression, const std::string& path) {
 }  // namespace
 
 bool is_plain(const std::string& pattern) {
-    return std::all_of(pattern.begin(), pattern.end(), [](unsigned char c) {
+    return std::ranges::all_of(pattern, [](unsigned char c) {
         return std::isalnum(c) != 0 || c == '_' || c == '-' || c == '.';
     });
 }
@@ -139,7 +139,7 @@ bool covers(const ordered_json& declared, std::span<const Module> modules) {
         const auto expression = declared.get<std::string>();
         try {
             return expression == "all-linear" ||
-                   std::all_of(modules.begin(), modules.end(), [&](const Module& module) {
+                   std::ranges::all_of(modules, [&](const Module& module) {
                        return matches(expression, module.path);
                    });
         } catch (const Error&) {
@@ -161,7 +161,7 @@ bool names_all(const ordered_json& declared, std::span<const std::string> paths)
         }
     }
     // Every end of a path from a dot on is looked up: no product of two long lists.
-    return std::all_of(paths.begin(), paths.end(), [&](const std::string& path) {
+    return std::ranges::all_of(paths, [&](const std::string& path) {
         for (std::size_t at = 0; at != std::string::npos;) {
             if (entries.contains(path.substr(at))) {
                 return true;

@@ -123,8 +123,8 @@ bool is_confirmed(std::span<const FileAssertion> statements) {
             }
         }
     }
-    return std::any_of(written.begin(), written.end(),
-                       [&](std::string_view key) { return places[key].size() > 1; });
+    return std::ranges::any_of(written,
+                               [&](std::string_view key) { return places[key].size() > 1; });
 }
 
 ToldByFile gather(std::span<const FileAssertion> statements) {

@@ -86,10 +86,9 @@ Records records_of(const Catalogue& catalogue) {
         add(records, shard.piece);
         records.tensors.push_back(shard.name);
     });
-    std::stable_sort(
-        records.all.begin(), records.all.end(), [](const StorageRecord& a, const StorageRecord& b) {
-            return std::tie(a.file, a.offset, a.bytes) < std::tie(b.file, b.offset, b.bytes);
-        });
+    std::ranges::stable_sort(records.all, [](const StorageRecord& a, const StorageRecord& b) {
+        return std::tie(a.file, a.offset, a.bytes) < std::tie(b.file, b.offset, b.bytes);
+    });
     unite(records.all);
     index_files(records);
     return records;

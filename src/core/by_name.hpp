@@ -10,11 +10,9 @@ namespace shardweld {
 /// names differ.
 template <typename Named>
 const Named* sort_by_name(std::vector<Named>& things) {
-    std::sort(things.begin(), things.end(),
-              [](const Named& a, const Named& b) { return a.name < b.name; });
-    const auto twice =
-        std::adjacent_find(things.begin(), things.end(),
-                           [](const Named& a, const Named& b) { return a.name == b.name; });
+    std::ranges::sort(things, [](const Named& a, const Named& b) { return a.name < b.name; });
+    const auto twice = std::ranges::adjacent_find(
+        things, [](const Named& a, const Named& b) { return a.name == b.name; });
     return twice == things.end() ? nullptr : &*twice;
 }
 

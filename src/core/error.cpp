@@ -75,7 +75,7 @@ std::string_view name_of(ErrorCode code) {
 
 Error& Error::add_context(std::string where) {
     const auto covers = [&](const std::string& known) { return says_file(known, where); };
-    if (std::none_of(where_.begin(), where_.end(), covers)) {
+    if (std::ranges::none_of(where_, covers)) {
         where_.push_back(std::move(where));
     }
     return *this;

@@ -13,8 +13,6 @@ class ForkSafeMutex {
     ~ForkSafeMutex();
     ForkSafeMutex(const ForkSafeMutex&) = delete;
     ForkSafeMutex& operator=(const ForkSafeMutex&) = delete;
-    ForkSafeMutex(ForkSafeMutex&&) = delete;
-    ForkSafeMutex& operator=(ForkSafeMutex&&) = delete;
 
     void lock() { mutex_.lock(); }
     void unlock() { mutex_.unlock(); }

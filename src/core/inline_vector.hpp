@@ -63,7 +63,7 @@ class InlineVector {
         }
         if (size > Here && !all_) {
             all_ = std::make_unique<All>();
-            std::copy(here_.begin(), here_.end(), all_->begin());
+            std::ranges::copy(here_, all_->begin());
         }
         size_ = static_cast<std::uint32_t>(size);
     }
@@ -89,7 +89,7 @@ class InlineVector {
     [[nodiscard]] std::span<const T> span() const { return {begin(), size_}; }
 
     friend bool operator==(const InlineVector& a, const InlineVector& b) {
-        return std::equal(a.begin(), a.end(), b.begin(), b.end());
+        return std::ranges::equal(a, b);
     }
 
   private:

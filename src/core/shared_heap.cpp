@@ -57,8 +57,6 @@ class HeapFile {
     }
     HeapFile(const HeapFile&) = delete;
     HeapFile& operator=(const HeapFile&) = delete;
-    HeapFile(HeapFile&&) = delete;
-    HeapFile& operator=(HeapFile&&) = delete;
 
     [[nodiscard]] int get() const { return number_; }
     int release() { return std::exchange(number_, -1); }
@@ -125,8 +123,6 @@ class SharedHeap::Filling {
     }
     Filling(const Filling&) = delete;
     Filling& operator=(const Filling&) = delete;
-    Filling(Filling&&) = delete;
-    Filling& operator=(Filling&&) = delete;
 
     void* allocate(std::size_t size) {
         const std::uint64_t place = (end_ + kAligned - 1) / kAligned * kAligned;

@@ -53,8 +53,6 @@ class SharedHeap {
     ~SharedHeap();
     SharedHeap(const SharedHeap&) = delete;
     SharedHeap& operator=(const SharedHeap&) = delete;
-    SharedHeap(SharedHeap&&) = delete;
-    SharedHeap& operator=(SharedHeap&&) = delete;
 
     /// Of one that this process filled.
     [[nodiscard]] const Place& place() const { return place_; }

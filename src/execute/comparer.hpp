@@ -44,8 +44,6 @@ class Comparer {
     ~Comparer();
     Comparer(const Comparer&) = delete;
     Comparer& operator=(const Comparer&) = delete;
-    Comparer(Comparer&&) = delete;
-    Comparer& operator=(Comparer&&) = delete;
 
     /// Compares the slice in all pairs of its tensor, reading the same elements of the reference:
     /// an OnSlice. Local. Error(corrupt) when a file has changed or does not cover a tensor.

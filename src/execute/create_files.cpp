@@ -45,7 +45,7 @@ std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
     std::vector<std::size_t> own;
     Bytes begin = 0;
     for (std::size_t at = 0; at < plan.placement.files.size(); ++at) {
-        const auto after = std::upper_bound(plan.cuts.begin(), plan.cuts.end(), begin);
+        const auto after = std::ranges::upper_bound(plan.cuts, begin);
         const int owner = std::min(static_cast<int>(after - plan.cuts.begin()), plan.n_ranks()) - 1;
         if (owner == rank) {
             own.push_back(at);

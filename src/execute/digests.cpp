@@ -32,8 +32,6 @@ struct BlockDigests::State {
     ~State() { XXH3_freeState(hash); }
     State(const State&) = delete;
     State& operator=(const State&) = delete;
-    State(State&&) = delete;
-    State& operator=(State&&) = delete;
 };
 
 BlockDigests::BlockDigests(const plan::Plan& plan, bool keeps_ends)
@@ -170,8 +168,8 @@ std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
     }
     std::vector<std::string> tensors;
     for (auto& of_tensor : blocks) {
-        std::sort(of_tensor.begin(), of_tensor.end(),
-                  [](const DoneBlock& a, const DoneBlock& b) { return a.number < b.number; });
+        std::ranges::sort(
+            of_tensor, [](const DoneBlock& a, const DoneBlock& b) { return a.number < b.number; });
         std::vector<std::byte> line;
         for (const DoneBlock& block : of_tensor) {
             line.insert(line.end(), block.digest.begin(), block.digest.end());
@@ -191,7 +189,7 @@ std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& 
         }
         lines.push_back(line + " " + tensor_digests[i] + "\n");
     }
-    std::sort(lines.begin(), lines.end());
+    std::ranges::sort(lines);
     std::string text;
     for (const std::string& line : lines) {
         text += line;

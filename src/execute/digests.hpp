@@ -34,8 +34,6 @@ class BlockDigests {
     ~BlockDigests();
     BlockDigests(const BlockDigests&) = delete;
     BlockDigests& operator=(const BlockDigests&) = delete;
-    BlockDigests(BlockDigests&&) = delete;
-    BlockDigests& operator=(BlockDigests&&) = delete;
 
     /// The written bytes of a slice, in output order.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);

@@ -158,7 +158,7 @@ void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
         load(of_batch(*fold.left, row / fold.n_rows), {row % fold.n_rows, n_rows}, {0, fold.rank},
              left);
     } else {
-        std::fill(left.begin(), left.end(), 1.0F);
+        std::ranges::fill(left, 1.0F);
     }
 }
 

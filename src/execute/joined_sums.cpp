@@ -14,14 +14,13 @@ std::vector<Bytes> places_of(Bytes size, std::span<const RangeSum> known) {
     for (const RangeSum& range : known) {
         places.insert(places.end(), {range.begin, range.end});
     }
-    std::sort(places.begin(), places.end());
+    std::ranges::sort(places);
     places.erase(std::unique(places.begin(), places.end()), places.end());
     return places;
 }
 
 std::size_t index_of(const std::vector<Bytes>& places, Bytes place) {
-    return static_cast<std::size_t>(std::lower_bound(places.begin(), places.end(), place) -
-                                    places.begin());
+    return static_cast<std::size_t>(std::ranges::lower_bound(places, place) - places.begin());
 }
 
 /// A union-find over the places in a record, with the difference of values along each tie. Let the

@@ -58,7 +58,7 @@ JournalEntry record_of(const DoneBlock& block) {
     JournalEntry record{};
     put_little(static_cast<std::uint64_t>(block.number), record.data());
     put_little(block.tensor, record.data() + 8);
-    std::copy(block.digest.begin(), block.digest.end(), record.begin() + 16);
+    std::ranges::copy(block.digest, record.begin() + 16);
     return checked(record);
 }
 
@@ -158,7 +158,7 @@ std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directo
             files.emplace_back(session, entry.path());
         }
     }
-    std::sort(files.begin(), files.end());
+    std::ranges::sort(files);
     return files;
 }
 

@@ -25,10 +25,9 @@ namespace {
 int rank_for_norms(const plan::Plan& plan, const plan::Target& target, std::size_t turn) {
     std::vector<int> able;
     for (const int rank : plan.readers) {
-        if (std::all_of(target.operands.begin(), target.operands.end(),
-                        [&](const plan::Operand& operand) {
-                            return plan.visibility.sees(rank, operand.file);
-                        })) {
+        if (std::ranges::all_of(target.operands, [&](const plan::Operand& operand) {
+                return plan.visibility.sees(rank, operand.file);
+            })) {
             able.push_back(rank);
         }
     }
@@ -118,7 +117,7 @@ bool is_normalised(const plan::Target& target) {
 
 void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& source,
                 const fs::path& factors, const mpi::WhyStop& why_stop) {
-    if (std::none_of(plan.targets.begin(), plan.targets.end(), is_normalised)) {
+    if (std::ranges::none_of(plan.targets, is_normalised)) {
         return;
     }
     std::optional<Norms> norms;

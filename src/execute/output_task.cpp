@@ -72,7 +72,7 @@ std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const 
     }
     const auto cut = [&](int rank) {
         const Bytes at = total / static_cast<Bytes>(comm.size()) * static_cast<Bytes>(rank);
-        return rank == comm.size() ? ends.end() : std::upper_bound(ends.begin(), ends.end(), at);
+        return rank == comm.size() ? ends.end() : std::ranges::upper_bound(ends, at);
     };
     const auto whole = [&](std::ptrdiff_t at) {
         while (at > 0 && at < std::ssize(blocks) &&
@@ -104,9 +104,7 @@ const SeenBlock* seen_at(const Resumption& earlier, const BlockPlaces& places,
         return places.index({seen.number, seen.tensor, {}});
     };
     const std::size_t index = places.index(block);
-    const auto at = std::lower_bound(
-        earlier.seen.begin(), earlier.seen.end(), index,
-        [&](const SeenBlock& seen, std::size_t wanted) { return index_of(seen) < wanted; });
+    const auto at = std::ranges::lower_bound(earlier.seen, index, {}, index_of);
     return at != earlier.seen.end() && index_of(*at) == index ? &*at : nullptr;
 }
 

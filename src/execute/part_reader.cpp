@@ -238,8 +238,6 @@ class PartReaders::Helpers {
     ~Helpers() { idle_ += n_; }
     Helpers(const Helpers&) = delete;
     Helpers& operator=(const Helpers&) = delete;
-    Helpers(Helpers&&) = delete;
-    Helpers& operator=(Helpers&&) = delete;
     [[nodiscard]] Bytes n() const { return n_; }
 
   private:

@@ -28,8 +28,6 @@ class PartReader {
     ~PartReader() = default;
     PartReader(const PartReader&) = delete;
     PartReader& operator=(const PartReader&) = delete;
-    PartReader(PartReader&&) = delete;
-    PartReader& operator=(PartReader&&) = delete;
 
     /// Puts a box of a target into `out`, row-major and as it would be written. For a target that
     /// is stored as it is written, or cast, only the box's elements are read (and small gaps

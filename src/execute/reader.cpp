@@ -314,7 +314,7 @@ void Reader::read_window(std::span<const Spanned> window) {
 
 void Reader::read(std::vector<Move> moves) {
     std::vector<Spanned> parts;
-    std::sort(moves.begin(), moves.end(), [](const Move& a, const Move& b) {
+    std::ranges::sort(moves, [](const Move& a, const Move& b) {
         return std::tuple(a.file,
                           a.base + static_cast<Bytes>(a.copy.src_offset) * a.element_bytes) <
                std::tuple(b.file, b.base + static_cast<Bytes>(b.copy.src_offset) * b.element_bytes);
@@ -329,7 +329,7 @@ void Reader::read(std::vector<Move> moves) {
 
 /// Reads the parts, those that lie close together at once, and forgets them.
 void Reader::read_parts(std::vector<Spanned>& parts) {
-    std::sort(parts.begin(), parts.end(), [](const Spanned& a, const Spanned& b) {
+    std::ranges::sort(parts, [](const Spanned& a, const Spanned& b) {
         return std::tie(a.move.file, a.begin) < std::tie(b.move.file, b.begin);
     });
     std::size_t first = 0;

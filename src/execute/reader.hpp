@@ -29,8 +29,6 @@ class OpenFiles {
     ~OpenFiles();
     OpenFiles(const OpenFiles&) = delete;
     OpenFiles& operator=(const OpenFiles&) = delete;
-    OpenFiles(OpenFiles&&) = delete;
-    OpenFiles& operator=(OpenFiles&&) = delete;
 
     /// Error(io) when the file is no longer what the source says.
     const io::InputFile& get(std::uint32_t file);

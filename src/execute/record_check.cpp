@@ -112,8 +112,8 @@ class Check {
             std::fill(is_open.begin() + run.begin, is_open.begin() + run.end, true);
         }
         std::vector<RangeSum> told;
-        std::copy_if(mine.begin(), mine.end(), std::back_inserter(told),
-                     [&](const RangeSum& sum) { return is_open[sum.record]; });
+        std::ranges::copy_if(mine, std::back_inserter(told),
+                             [&](const RangeSum& sum) { return is_open[sum.record]; });
         for (const RangeSum& sum : mpi::gather_all(comm_, told)) {
             known_[sum.record].push_back(sum);
         }
@@ -148,7 +148,7 @@ class Check {
                 open.push_back(open_of(i, is_due));
             }
         }
-        std::stable_sort(open.begin(), open.end(), [](const OpenRecord& a, const OpenRecord& b) {
+        std::ranges::stable_sort(open, [](const OpenRecord& a, const OpenRecord& b) {
             return std::tuple(!a.is_due, a.bytes) < std::tuple(!b.is_due, b.bytes);
         });
         const auto was_read = static_cast<Bytes>(comm_.all_sum(static_cast<Index>(sums_.bytes())));
@@ -160,8 +160,8 @@ class Check {
             ++n_chosen;
         }
         open.resize(n_chosen);
-        std::sort(open.begin(), open.end(),
-                  [](const OpenRecord& a, const OpenRecord& b) { return a.record < b.record; });
+        std::ranges::sort(
+            open, [](const OpenRecord& a, const OpenRecord& b) { return a.record < b.record; });
         return open;
     }
 

@@ -70,8 +70,8 @@ void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::
 /// The first known range that ends behind a byte.
 RecordSums::KnownRanges::const_iterator RecordSums::first_behind(const KnownRanges& ranges,
                                                                  Bytes byte) {
-    return std::upper_bound(ranges.begin(), ranges.end(), byte,
-                            [](Bytes at, const KnownRange& known) { return at < known.sum.end; });
+    return std::ranges::upper_bound(ranges, byte, {},
+                                    [](const KnownRange& known) { return known.sum.end; });
 }
 
 /// The parts of a range that no known one holds.
@@ -136,9 +136,8 @@ void RecordSums::insert(KnownRanges& ranges, const RangeSum& sum) {
         known.sum.end = more.end;
         known.is_new = true;
     };
-    auto at = std::lower_bound(
-        ranges.begin(), ranges.end(), sum.begin,
-        [](const KnownRange& known, Bytes begin) { return known.sum.end < begin; });
+    auto at = std::ranges::lower_bound(ranges, sum.begin, {},
+                                       [](const KnownRange& known) { return known.sum.end; });
     if (at != ranges.end() && at->sum.end == sum.begin) {
         append(*at, sum);
     } else {
@@ -162,7 +161,7 @@ void RecordSums::add_earlier(std::span<const RangeSum> sums) {
         }
     }
     // A range was written down as often as it grew: the last of them counts.
-    std::sort(earlier_.begin(), earlier_.end(), [](const RangeSum& a, const RangeSum& b) {
+    std::ranges::sort(earlier_, [](const RangeSum& a, const RangeSum& b) {
         return std::tie(a.record, a.begin, b.end) < std::tie(b.record, b.begin, a.end);
     });
     std::size_t n_kept = 0;
@@ -198,7 +197,7 @@ std::vector<RangeSum> RecordSums::all() const {
             sums.push_back(known.sum);
         }
     }
-    std::sort(sums.begin(), sums.end(), is_in_order);
+    std::ranges::sort(sums, is_in_order);
     return sums;
 }
 

@@ -44,10 +44,9 @@ void require_each_byte_once(const plan::Plan& plan, const Tally& all,
                             const std::vector<plan::OutputRange>& reused) {
     std::vector<plan::OutputRange> parts = all.parts;
     parts.insert(parts.end(), reused.begin(), reused.end());
-    std::sort(parts.begin(), parts.end(),
-              [](const plan::OutputRange& a, const plan::OutputRange& b) {
-                  return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-              });
+    std::ranges::sort(parts, [](const plan::OutputRange& a, const plan::OutputRange& b) {
+        return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
+    });
     const Bytes total = plan.space.begins.back();
     Bytes done = 0;
     for (const plan::OutputRange& part : parts) {

@@ -117,9 +117,9 @@ void Writer::write_round(const Round& round, plan::OutputRange range) {
 }
 
 void Writer::make(const Round& round, plan::OutputRange range) {
-    const bool is_plain = std::none_of(
-        round.slices.begin(), round.slices.end(),
-        [&](const StoredSlice& one) { return plan_.target_of(one.slice.tensor).is_converted(); });
+    const bool is_plain = std::ranges::none_of(round.slices, [&](const StoredSlice& one) {
+        return plan_.target_of(one.slice.tensor).is_converted();
+    });
     // Slices lie behind one another in both buffers, so without a numeric step the assembled bytes
     // are the output.
     const plan::Slice& first = round.slices.front().slice;

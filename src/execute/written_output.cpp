@@ -38,7 +38,7 @@ std::vector<StretchInFile> pieces_of(const plan::Plan& plan, const Written& writ
     for (const BlockPart& edge : written.edges) {
         add({edge.tensor, edge.begin, edge.end, 0}, edge.digest);
     }
-    std::sort(pieces.begin(), pieces.end(), is_before);
+    std::ranges::sort(pieces, is_before);
     return pieces;
 }
 

@@ -126,9 +126,8 @@ std::vector<std::string> checkpoints_below(const fs::path& directory, const List
                 found.push_back(path.string());
                 continue;
             }
-            std::transform(below.directories.begin(), below.directories.end(),
-                           std::back_inserter(next),
-                           [&](const std::string& name) { return path / name; });
+            std::ranges::transform(below.directories, std::back_inserter(next),
+                                   [&](const std::string& name) { return path / name; });
         }
         level = std::move(next);
     }
@@ -198,9 +197,8 @@ void require_role(const Location& location, const std::string& role) {
         return;
     }
     const auto names = names_above(location.directory);
-    const auto named = std::find_if(names.begin(), names.end(), [](const std::string& name) {
-        return name == "actor" || name == "critic";
-    });
+    const auto named = std::ranges::find_if(
+        names, [](const std::string& name) { return name == "actor" || name == "critic"; });
     if (named == names.end() || *named != role) {
         throw Error(ErrorCode::usage,
                     "--role " + role + " was given, but " + location.directory.string() +

@@ -206,8 +206,7 @@ std::string snapshot_in(const fs::path& given) {
 
 void require_sensible(const JobInput& request) {
     const auto known = backends();
-    if (request.backend != "auto" &&
-        std::find(known.begin(), known.end(), request.backend) == known.end()) {
+    if (request.backend != "auto" && std::ranges::find(known, request.backend) == known.end()) {
         throw Error(ErrorCode::usage, "--backend " + printable(request.backend) + " is not known",
                     "this build reads: auto, " + name_list(known));
     }
@@ -322,15 +321,15 @@ std::string missing_hint(const fs::path& path) {
     }
     const std::string text = path.string();
     const std::size_t slash = text.find('/');
-    const bool is_name =
-        slash != std::string::npos && slash != 0 && slash + 1 < text.size() &&
-        text.find('/', slash + 1) == std::string::npos && text.front() != '.' &&
-        std::all_of(text.begin(), text.end(),
-                    [](char c) {
-                        return c == '/' || c == '-' || c == '_' || c == '.' || std::isalnum(c) != 0;
-                    }) &&
-        io::kind_at(text.substr(0, slash)) == io::FileKind::none &&
-        !parse_step(text.substr(0, slash));
+    const bool is_name = slash != std::string::npos && slash != 0 && slash + 1 < text.size() &&
+                         text.find('/', slash + 1) == std::string::npos && text.front() != '.' &&
+                         std::ranges::all_of(text,
+                                             [](char c) {
+                                                 return c == '/' || c == '-' || c == '_' ||
+                                                        c == '.' || std::isalnum(c) != 0;
+                                             }) &&
+                         io::kind_at(text.substr(0, slash)) == io::FileKind::none &&
+                         !parse_step(text.substr(0, slash));
     if (is_name) {
         return "if it is a model on the Hub, download it first: hf download " + text +
                " --local-dir " + text.substr(slash + 1);

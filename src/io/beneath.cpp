@@ -28,8 +28,6 @@ class HeldDescriptor {
     ~HeldDescriptor() { close(); }
     HeldDescriptor(const HeldDescriptor&) = delete;
     HeldDescriptor& operator=(const HeldDescriptor&) = delete;
-    HeldDescriptor(HeldDescriptor&&) = delete;
-    HeldDescriptor& operator=(HeldDescriptor&&) = delete;
     void take(int fd) {
         close();
         fd_ = fd;
@@ -52,7 +50,7 @@ int fault_of(const fs::path& relative) {
     if (relative.empty() || relative.is_absolute() || !relative.has_filename()) {
         return EINVAL;
     }
-    return std::find(relative.begin(), relative.end(), "..") == relative.end() ? 0 : EXDEV;
+    return std::ranges::find(relative, "..") == relative.end() ? 0 : EXDEV;
 }
 
 int by_kernel(int directory, const fs::path& relative) {
@@ -135,7 +133,7 @@ InputFile open_within(const fs::path& path, const fs::path& root) {
 namespace {
 
 bool is_below(const fs::path& path, const fs::path& root) {
-    return std::mismatch(root.begin(), root.end(), path.begin(), path.end()).first == root.end();
+    return std::ranges::mismatch(root, path).in1 == root.end();
 }
 
 /// The blobs of the cached repository that a snapshot's directory lies in; "" for others.

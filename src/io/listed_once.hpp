@@ -21,8 +21,6 @@ class ListedOnce {
     ~ListedOnce();
     ListedOnce(const ListedOnce&) = delete;
     ListedOnce& operator=(const ListedOnce&) = delete;
-    ListedOnce(ListedOnce&&) = delete;
-    ListedOnce& operator=(ListedOnce&&) = delete;
 
     /// This thread's; null: it remembers nothing.
     static ListedOnce* current();

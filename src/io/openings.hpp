@@ -20,8 +20,6 @@ class Openings {
     ~Openings();
     Openings(const Openings&) = delete;
     Openings& operator=(const Openings&) = delete;
-    Openings(Openings&&) = delete;
-    Openings& operator=(Openings&&) = delete;
 
     /// What the file was when it was first opened by this path; nullopt if it was not.
     [[nodiscard]] std::optional<FileStamp> stamp_of(const fs::path& path) const;

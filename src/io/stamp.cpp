@@ -75,7 +75,7 @@ bool keeps_numbers(std::uint64_t kind) {
         0x19830326,  // BeeGFS
         0x858458f6,  // ramfs
     };
-    return std::find(kKeeping.begin(), kKeeping.end(), kind) != kKeeping.end();
+    return std::ranges::find(kKeeping, kind) != kKeeping.end();
 }
 
 }  // namespace shardweld::io

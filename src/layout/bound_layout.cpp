@@ -48,7 +48,7 @@ class Extents {
             return star_;
         }
         const auto is_it = [&](const auto& known) { return known.first == name; };
-        return std::find_if(known_.begin(), known_.end(), is_it)->second;
+        return std::ranges::find_if(known_, is_it)->second;
     }
 
     [[nodiscard]] bool has_star() const { return has_star_; }
@@ -101,7 +101,7 @@ class Extents {
             return;
         }
         const auto is_it = [&](const auto& known) { return known.first == name; };
-        if (std::any_of(known_.begin(), known_.end(), is_it)) {
+        if (std::ranges::any_of(known_, is_it)) {
             return;
         }
         Index extent = 0;
@@ -222,7 +222,7 @@ class BoundLayout::Builder {
     [[nodiscard]] int segment_named(const std::string& label) const {
         const auto& segments = bound_.segments_;
         const auto is_it = [&](const SegmentAxes& segment) { return segment.label == label; };
-        const auto found = std::find_if(segments.begin(), segments.end(), is_it);
+        const auto found = std::ranges::find_if(segments, is_it);
         return found == segments.end() ? -1 : static_cast<int>(found - segments.begin());
     }
 
@@ -265,7 +265,7 @@ BoundLayout BoundLayout::bind(const Layout& layout, const ExtentOf& extent_of,
         std::vector<std::size_t>& slots = bound.slots_.emplace_back();
         std::vector<Index>& axis_extents = bound.extents_.emplace_back(names.size());
         for (const LayoutItem* axis : path.axes) {
-            const auto found = std::lower_bound(names.begin(), names.end(), axis->name);
+            const auto found = std::ranges::lower_bound(names, axis->name);
             slots.push_back(static_cast<std::size_t>(found - names.begin()));
             axis_extents[slots.back()] = extents.of(axis->name);
         }

@@ -42,7 +42,7 @@ class Tiling {
                 return false;
             }
             region = {};
-            return std::all_of(parts.begin(), parts.end(), [&](Region& part) {
+            return std::ranges::all_of(parts, [&](Region& part) {
                 return check(std::move(part), (axis + 1) % rank, cuts + 1);
             });
         }
@@ -52,14 +52,13 @@ class Tiling {
     /// The plain case of overlap, boxes at one place, as the first thing to be told.
     bool differ(std::vector<std::size_t> numbers) {
         const auto offsets = [&](std::size_t number) { return boxes_[number].offsets; };
-        std::sort(numbers.begin(), numbers.end(), [&](std::size_t a, std::size_t b) {
+        std::ranges::sort(numbers, [&](std::size_t a, std::size_t b) {
             return std::lexicographical_compare(offsets(a).begin(), offsets(a).end(),
                                                 offsets(b).begin(), offsets(b).end());
         });
-        const auto twice =
-            std::adjacent_find(numbers.begin(), numbers.end(), [&](std::size_t a, std::size_t b) {
-                return std::equal(offsets(a).begin(), offsets(a).end(), offsets(b).begin());
-            });
+        const auto twice = std::ranges::adjacent_find(numbers, [&](std::size_t a, std::size_t b) {
+            return std::equal(offsets(a).begin(), offsets(a).end(), offsets(b).begin());
+        });
         return twice == numbers.end() || set_overlap(*twice, *(twice + 1));
     }
 
@@ -103,8 +102,9 @@ class Tiling {
 
     // Cuts the region at every plane across `axis` that no box crosses; false when a slab is empty.
     bool cut(Region& region, std::size_t axis, std::vector<Region>& parts) {
-        std::sort(region.boxes.begin(), region.boxes.end(),
-                  [&](std::size_t a, std::size_t b) { return begin(a, axis) < begin(b, axis); });
+        std::ranges::sort(region.boxes, [&](std::size_t a, std::size_t b) {
+            return begin(a, axis) < begin(b, axis);
+        });
         n_looks_ += region.boxes.size();
         Index reached = region.lo[axis];
         for (const std::size_t box : region.boxes) {

@@ -224,7 +224,7 @@ std::vector<SegmentAxes> segments_of(const Layout& layout) {
         for (const LayoutItem* axis : path.axes) {
             segment.axes.push_back(axis->name);
         }
-        std::sort(segment.axes.begin(), segment.axes.end());
+        std::ranges::sort(segment.axes);
         segments.push_back(std::move(segment));
     });
     return segments;

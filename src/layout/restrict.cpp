@@ -23,7 +23,7 @@ class CopyCutter {
         const auto runs_outside = [](const Loop& a, const Loop& b) {
             return a.*Stride > b.*Stride;
         };
-        std::stable_sort(copy_.loops.begin(), copy_.loops.end(), runs_outside);
+        std::ranges::stable_sort(copy_.loops, runs_outside);
         inner_span_.resize(copy_.loops.size());
         Index span = 1;
         for (std::size_t k = copy_.loops.size(); k > 0; --k) {

@@ -30,9 +30,8 @@ Axes axes_of(const layout::SegmentAxes& segment, const Line& line, const Dialect
     Axes axes(segment.axes.begin(), segment.axes.end());
     axes.insert(line.name.captures.begin(), line.name.captures.end());
     for (const auto& [axis, parts] : dialect.fuse) {
-        const bool has_all = std::all_of(parts.begin(), parts.end(), [&](const std::string& part) {
-            return axes.contains(part);
-        });
+        const bool has_all = std::ranges::all_of(
+            parts, [&](const std::string& part) { return axes.contains(part); });
         if (has_all) {
             for (const std::string& part : parts) {
                 axes.erase(part);

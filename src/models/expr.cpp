@@ -24,7 +24,7 @@ bool is_keyword(const std::string& name) {
     constexpr std::array<std::string_view, 15> kKeywords = {
         "and", "or",       "not",      "else", "has", "count", "known", "floor",
         "if",  "optional", "together", "keep", "add", "drop",  "repeat"};
-    return std::find(kKeywords.begin(), kKeywords.end(), name) != kKeywords.end();
+    return std::ranges::find(kKeywords, name) != kKeywords.end();
 }
 
 ExprPtr leaf(Op op, std::string name, Index number = 0) {

@@ -29,7 +29,7 @@ void add_capture(Pattern& pattern, std::string_view inside) {
              "holds '{" + printable(inside) + "}'; expected '{name}' or '{name+symbol}'");
     }
     const auto& seen = pattern.captures;
-    if (std::find(seen.begin(), seen.end(), name) != seen.end()) {
+    if (std::ranges::find(seen, name) != seen.end()) {
         fail(pattern.text, "captures " + std::string(name) + " twice");
     }
     if (!seen.empty() && pattern.literals.back().empty()) {

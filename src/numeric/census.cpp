@@ -103,8 +103,8 @@ Census census_of(const FloatForm<Word>& form, std::span<const std::byte> bytes) 
 /// A zero with a sign is the only NaN.
 Census census_of_fnuz(std::span<const std::byte> bytes) {
     Census census = census_of(FloatForm<std::uint8_t>{0xFF, 0xFF, false}, bytes);
-    census.n_zero = static_cast<Index>(std::count(bytes.begin(), bytes.end(), std::byte{0}));
-    census.n_nan = static_cast<Index>(std::count(bytes.begin(), bytes.end(), std::byte{0x80}));
+    census.n_zero = static_cast<Index>(std::ranges::count(bytes, std::byte{0}));
+    census.n_nan = static_cast<Index>(std::ranges::count(bytes, std::byte{0x80}));
     return census;
 }
 

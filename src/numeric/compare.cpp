@@ -96,7 +96,7 @@ double value_of_e8m0(std::byte bits) {
 
 void load_doubles(DType dtype, std::span<const std::byte> bytes, Doubles& out) {
     if (dtype == DType::f8_e8m0) {
-        std::transform(bytes.begin(), bytes.end(), out.begin(), value_of_e8m0);
+        std::ranges::transform(bytes, out.begin(), value_of_e8m0);
         return;
     }
     const std::size_t n = bytes.size() / size_of(dtype);

@@ -64,8 +64,6 @@ class OutputFormat {
     OutputFormat() = default;
     OutputFormat(const OutputFormat&) = delete;
     OutputFormat& operator=(const OutputFormat&) = delete;
-    OutputFormat(OutputFormat&&) = delete;
-    OutputFormat& operator=(OutputFormat&&) = delete;
     virtual ~OutputFormat() = default;
 
     [[nodiscard]] virtual std::string_view name() const = 0;  ///< the value of --output_format

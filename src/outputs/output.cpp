@@ -78,10 +78,9 @@ Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::strin
         PlacedFile file;
         file.name = file_name(at, files.size(), ending);
         file.tensors = std::move(files[at]);
-        std::stable_sort(file.tensors.begin(), file.tensors.end(),
-                         [&](std::uint32_t a, std::uint32_t b) {
-                             return size_of(tensors[a].dtype) > size_of(tensors[b].dtype);
-                         });
+        std::ranges::stable_sort(file.tensors, [&](std::uint32_t a, std::uint32_t b) {
+            return size_of(tensors[a].dtype) > size_of(tensors[b].dtype);
+        });
         for (const std::uint32_t i : file.tensors) {
             placement.slots[i].file = static_cast<std::uint32_t>(at);
             placement.tensor_bytes += tensors[i].bytes();

@@ -95,8 +95,6 @@ class NotedSignals {
     }
     NotedSignals(const NotedSignals&) = delete;
     NotedSignals& operator=(const NotedSignals&) = delete;
-    NotedSignals(NotedSignals&&) = delete;
-    NotedSignals& operator=(NotedSignals&&) = delete;
 
     [[nodiscard]] static bool seen() { return stop_requested != 0; }
 
@@ -115,8 +113,6 @@ class Pipe {
     }
     Pipe(const Pipe&) = delete;
     Pipe& operator=(const Pipe&) = delete;
-    Pipe(Pipe&&) = delete;
-    Pipe& operator=(Pipe&&) = delete;
 
     [[nodiscard]] bool is_open() const { return is_open_; }
     [[nodiscard]] int end(std::size_t at) const { return ends_.at(at); }

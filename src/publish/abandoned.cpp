@@ -180,8 +180,8 @@ std::vector<Abandoned> decide_fates(const std::set<fs::path>& traces, const Clea
         found.bytes = use.bytes;
         found.age_s = std::max(0.0, std::difftime(std::time(nullptr), use.last_write));
     }
-    std::stable_sort(all.begin(), all.end(),
-                     [](const Abandoned& a, const Abandoned& b) { return a.target < b.target; });
+    std::ranges::stable_sort(
+        all, [](const Abandoned& a, const Abandoned& b) { return a.target < b.target; });
     const Holder own = this_process("", 0);
     for (auto at = all.begin(); at != all.end();) {
         std::vector<Abandoned*> of_target;

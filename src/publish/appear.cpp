@@ -46,8 +46,8 @@ std::vector<fs::path> in_publishing_order(std::vector<fs::path> files) {
     const auto turn = [](const fs::path& file) {
         return std::tuple(role_of(file), !file.has_parent_path(), file);
     };
-    std::sort(files.begin(), files.end(),
-              [&](const fs::path& a, const fs::path& b) { return turn(a) < turn(b); });
+    std::ranges::sort(files,
+                      [&](const fs::path& a, const fs::path& b) { return turn(a) < turn(b); });
     return files;
 }
 
@@ -81,8 +81,7 @@ std::vector<fs::path> files_in_the_way(const io::Directory& target,
         }
     }
     const auto turn = [](const fs::path& file) { return std::tuple(role_of(file), file); };
-    std::sort(old.begin(), old.end(),
-              [&](const fs::path& a, const fs::path& b) { return turn(b) < turn(a); });
+    std::ranges::sort(old, [&](const fs::path& a, const fs::path& b) { return turn(b) < turn(a); });
     old.erase(std::unique(old.begin(), old.end()), old.end());
     return old;
 }

@@ -136,8 +136,8 @@ std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
             look(name + "/", true);
         }
     }
-    std::sort(found.begin(), found.end(),
-              [](const FoundAsset& a, const FoundAsset& b) { return a.name < b.name; });
+    std::ranges::sort(found,
+                      [](const FoundAsset& a, const FoundAsset& b) { return a.name < b.name; });
     return found;
 }
 
@@ -300,7 +300,7 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory, const Opener&
             lost.push_back(entry.name + what);
         }
     }
-    std::sort(lost.begin(), lost.end());
+    std::ranges::sort(lost);
     return lost;
 }
 

@@ -157,9 +157,9 @@ bool says(const models::FieldValue& field, const ordered_json& value) {
 /// wrong.
 void apply(models::Config& config, const models::ConfigEdit& edit,
            const std::set<std::string>& logicals) {
-    const bool is_present = std::any_of(
-        logicals.begin(), logicals.end(),
-        [&](const std::string& logical) { return glob_matches(edit.logical_glob, logical); });
+    const bool is_present = std::ranges::any_of(logicals, [&](const std::string& logical) {
+        return glob_matches(edit.logical_glob, logical);
+    });
     const models::FieldValue stated = config.field(edit.field);
     const bool is_stated =
         !std::holds_alternative<std::monostate>(stated) || config.count(edit.field);
@@ -206,7 +206,7 @@ std::vector<std::string> name_trained_classes(models::Config& config) {
 
 std::string made_generation_config(const models::Config& config) {
     const auto names = config.architectures();
-    const bool generates = std::any_of(names.begin(), names.end(), [](const std::string& name) {
+    const bool generates = std::ranges::any_of(names, [](const std::string& name) {
         return name.ends_with(kCausal) || name.ends_with("ForConditionalGeneration");
     });
     if (!generates) {
@@ -255,9 +255,8 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
             facts.labels = target.shape.front();
         }
     }
-    const auto most =
-        std::max_element(bytes_of.begin(), bytes_of.end(),
-                         [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto most = std::ranges::max_element(
+        bytes_of, [](const auto& a, const auto& b) { return a.second < b.second; });
     if (most != bytes_of.end()) {
         facts.dtype = most->first;
     }

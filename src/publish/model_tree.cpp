@@ -78,7 +78,7 @@ void look_into(const fs::path& directory, const std::string& prefix, TreeContent
 }
 
 std::string first_names(std::vector<std::string> names) {
-    std::sort(names.begin(), names.end(), natural_less);
+    std::ranges::sort(names, natural_less);
     std::string text;
     for (std::size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
         text += (i == 0 ? "" : ", ") + printable(names[i]);

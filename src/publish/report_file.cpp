@@ -138,8 +138,6 @@ class ReportPlace {
     ~ReportPlace() { ::close(directory_); }
     ReportPlace(const ReportPlace&) = delete;
     ReportPlace& operator=(const ReportPlace&) = delete;
-    ReportPlace(ReportPlace&&) = delete;
-    ReportPlace& operator=(ReportPlace&&) = delete;
 
     /// Remembers what has the name, which may be replaced; Error(io) otherwise.
     void remember_old() {

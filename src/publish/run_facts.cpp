@@ -117,8 +117,8 @@ std::string change_of(const std::vector<InputFact>& begun, const std::vector<Inp
 
 /// What only one of the sorted lists has.
 std::string only_in(std::vector<std::string> some, std::vector<std::string> others) {
-    std::sort(some.begin(), some.end());
-    std::sort(others.begin(), others.end());
+    std::ranges::sort(some);
+    std::ranges::sort(others);
     std::vector<std::string> only;
     std::set_difference(some.begin(), some.end(), others.begin(), others.end(),
                         std::back_inserter(only));

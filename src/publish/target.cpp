@@ -211,7 +211,7 @@ bool was_published(const fs::path& target, const fs::path& first) {
         return false;
     }
     const auto partials = unfinished_work(first);
-    return std::any_of(partials.begin(), partials.end(), [&](const fs::path& partial) {
+    return std::ranges::any_of(partials, [&](const fs::path& partial) {
         const fs::path path = partial / kJournal / kPublished;
         if (!holds_work(partial) || !is_there(path)) {
             return false;

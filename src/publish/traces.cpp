@@ -118,8 +118,8 @@ std::map<fs::path, Bytes> noted_in(const fs::path& partial) {
 
 bool has_content(const io::Directory& directory) {
     const auto entries = io::listed(directory);
-    return std::any_of(entries.begin(), entries.end(),
-                       [](const io::Below& entry) { return !is_trace(entry.name); });
+    return std::ranges::any_of(entries,
+                               [](const io::Below& entry) { return !is_trace(entry.name); });
 }
 
 bool holds_work(const fs::path& partial) {
@@ -127,7 +127,7 @@ bool holds_work(const fs::path& partial) {
         return false;
     }
     const auto entries = io::entries_of(partial / kJournal);
-    return std::any_of(entries.begin(), entries.end(), [](const fs::directory_entry& entry) {
+    return std::ranges::any_of(entries, [](const fs::directory_entry& entry) {
         const char first = entry.path().filename().string().front();
         return first >= '0' && first <= '9' && entry.is_regular_file() && entry.file_size() > 0;
     });
@@ -145,7 +145,7 @@ bool is_half_published(const fs::path& target) {
     }
     // The top first: what is not ours is not searched.
     const auto are_own = [&](const std::vector<fs::directory_entry>& entries) {
-        return std::all_of(entries.begin(), entries.end(), [&](const fs::directory_entry& entry) {
+        return std::ranges::all_of(entries, [&](const fs::directory_entry& entry) {
             const fs::path name = entry.path().lexically_relative(target);
             return is_trace(*name.begin()) || own.contains(name);
         });

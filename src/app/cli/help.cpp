@@ -102,7 +102,7 @@ std::string paragraph_text(std::string_view paragraph) {
         text += paragraph.substr(open + 1, close - open - 1);
         paragraph.remove_prefix(std::min(paragraph.find(')', close), paragraph.size() - 1) + 1);
     }
-    std::replace(text.begin(), text.end(), '\n', ' ');
+    std::ranges::replace(text, '\n', ' ');
     return wrapped(text, 0, kWidth);
 }
 

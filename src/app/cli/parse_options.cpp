@@ -113,7 +113,7 @@ const OptionRow& option_called(const std::string& name, const CommandRow& comman
 
 const OptionRow* option_of_letter(char letter, const CommandRow& command) {
     const auto& rows = option_rows();
-    const auto found = std::find_if(rows.begin(), rows.end(), [&](const OptionRow& row) {
+    const auto found = std::ranges::find_if(rows, [&](const OptionRow& row) {
         return row.letter == letter && row.is_taken_by(command.command);
     });
     return found == rows.end() ? nullptr : &*found;

@@ -221,8 +221,8 @@ Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& m
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
     const int n_ranks = output.plan.n_ranks();
     const auto place_of = [&](int wanted) {
-        return std::find_if(forecasts.begin(), forecasts.end(),
-                            [&](const Forecast& one) { return one.n_ranks >= wanted; });
+        return std::ranges::find_if(forecasts,
+                                    [&](const Forecast& one) { return one.n_ranks >= wanted; });
     };
     auto at = place_of(n_ranks);
     if (at == forecasts.end() || at->n_ranks != n_ranks) {

@@ -92,8 +92,8 @@ int clean(const Job& job, std::ostream& out) {
         {job.inputs.front().directory, job.run.older_than, job.run.is_dry_run}, unseen);
     out << (job.run.json ? cleaning_json(all, unseen)
                          : cleaning_text(all, unseen, job.run.is_dry_run));
-    const auto failed = std::find_if(all.begin(), all.end(),
-                                     [](const Abandoned& one) { return one.fate == Fate::failed; });
+    const auto failed =
+        std::ranges::find_if(all, [](const Abandoned& one) { return one.fate == Fate::failed; });
     if (failed != all.end()) {
         throw Error(ErrorCode::io, "cannot remove " + failed->path.string() + ": " + failed->why,
                     "see to its rights, then run this again");

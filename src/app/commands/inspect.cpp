@@ -141,7 +141,7 @@ class RankNames {
 
 std::string every_tensor(const std::vector<StoredRow>& rows) {
     const bool has_local =
-        std::any_of(rows.begin(), rows.end(), [](const StoredRow& row) { return row.is_local; });
+        std::ranges::any_of(rows, [](const StoredRow& row) { return row.is_local; });
     const RankNames names(rows);
     const auto cells_of = [&](std::size_t i) -> std::vector<std::string> {
         if (i == 0) {
@@ -192,7 +192,7 @@ std::vector<std::string> all_notes(const formats::Location& location,
                                    const catalogue::Catalogue& catalogue) {
     std::vector<std::string> notes = location.notes;
     for (const std::string& note : catalogue.notes) {
-        if (std::find(notes.begin(), notes.end(), note) == notes.end()) {
+        if (std::ranges::find(notes, note) == notes.end()) {
             notes.push_back(note);
         }
     }

@@ -74,7 +74,7 @@ bool is_in(const Column& column, const models::Verification& one) {
     if (!column.begins.empty()) {
         return one.format.starts_with(column.begins);
     }
-    return std::none_of(kColumns.begin(), kColumns.end(), [&](const Column& other) {
+    return std::ranges::none_of(kColumns, [&](const Column& other) {
         return !other.begins.empty() && one.format.starts_with(other.begins);
     });
 }

@@ -268,9 +268,8 @@ std::string difference_text(const ComparisonResult& outcome) {
          {Verdict::values, "in values"}}};
     std::string text;
     for (const auto& [verdict, words] : kKinds) {
-        const auto count =
-            std::count_if(outcome.tensors.begin(), outcome.tensors.end(),
-                          [v = verdict](const ComparedTensor& row) { return row.verdict == v; });
+        const auto count = std::ranges::count_if(
+            outcome.tensors, [v = verdict](const ComparedTensor& row) { return row.verdict == v; });
         if (count > 0) {
             text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(words);
         }

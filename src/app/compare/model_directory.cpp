@@ -59,7 +59,7 @@ std::vector<std::string> list(const fs::path& directory) {
     for (const fs::directory_entry& entry : io::entries_of(directory)) {
         names.push_back(entry.path().filename().string());
     }
-    std::sort(names.begin(), names.end(), natural_less);
+    std::ranges::sort(names, natural_less);
     return names;
 }
 
@@ -166,7 +166,7 @@ class DirectoryCheck {
     }
 
     [[nodiscard]] bool has_other_weights() const {
-        return std::any_of(on_disk_.begin(), on_disk_.end(), [](const std::string& name) {
+        return std::ranges::any_of(on_disk_, [](const std::string& name) {
             return name.ends_with(".bin") || outputs::is_output_name(name);
         });
     }

@@ -101,9 +101,8 @@ adapters::ConfigFile train_meta_of(const fs::path& shards, const fs::path& given
 /// Adds the generation_config.json that save_pretrained would make, unless there is one.
 void add_generation_config(ModelFiles& files) {
     constexpr const char* kName = "generation_config.json";
-    const bool is_there =
-        std::any_of(files.assets.begin(), files.assets.end(),
-                    [&](const publish::Asset& asset) { return asset.name == kName; });
+    const bool is_there = std::ranges::any_of(
+        files.assets, [&](const publish::Asset& asset) { return asset.name == kName; });
     const std::string text = publish::made_generation_config(
         models::Config::parse(files.config_text, files.config_path));
     if (!is_there && !text.empty()) {

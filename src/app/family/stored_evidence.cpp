@@ -127,7 +127,7 @@ ScoreHead in_framework(const catalogue::Catalogue& catalogue, const models::Dial
             return line.logical == kLogical && line.name.match(name).has_value();
         };
         if (!item.shape.empty() && item.shape[0] == 1 &&
-            std::any_of(dialect.store.begin(), dialect.store.end(), is_head)) {
+            std::ranges::any_of(dialect.store, is_head)) {
             head.evidence = "the checkpoint's " + name + " has one row";
         }
     });

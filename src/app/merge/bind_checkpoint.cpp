@@ -28,9 +28,8 @@ namespace {
 std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared,
                                                    const catalogue::Catalogue& catalogue) {
     const auto& rules = prepared.recipe->same;
-    const bool is_tied = std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
-        return prepared.symbols->holds(rule.condition);
-    });
+    const bool is_tied = std::ranges::any_of(
+        rules, [&](const auto& rule) { return prepared.symbols->holds(rule.condition); });
     return is_tied || has_second_names(prepared, catalogue) || prepared.choice.is_bound_again
                ? std::optional(catalogue)
                : std::nullopt;

@@ -90,9 +90,10 @@ OpenFile open_below(const fs::path& directory) {
 }
 
 void require_hashes(const Report& reported, const fs::path& report) {
-    const bool has_all = !reported.files.empty() &&
-                         std::all_of(reported.files.begin(), reported.files.end(),
-                                     [](const FileEntry& file) { return !file.sha256.empty(); });
+    const bool has_all =
+        !reported.files.empty() && std::ranges::all_of(reported.files, [](const FileEntry& file) {
+            return !file.sha256.empty();
+        });
     if (!has_all) {
         throw Error(ErrorCode::usage, report.string() + " holds no sha256",
                     "verify without --sha256, or merge with it");

@@ -274,10 +274,9 @@ bool Preflight::check(const std::function<void()>& body) {
             throw;
         }
         // Two checks may stumble over one thing.
-        const bool is_known =
-            std::any_of(problems_.begin(), problems_.end(), [&](const Error& known) {
-                return known.code() == error.code() && known.full_text() == error.full_text();
-            });
+        const bool is_known = std::ranges::any_of(problems_, [&](const Error& known) {
+            return known.code() == error.code() && known.full_text() == error.full_text();
+        });
         if (!is_known) {
             problems_.push_back(error);
         }

@@ -29,8 +29,6 @@ class ResultCheck {
     ~ResultCheck();
     ResultCheck(const ResultCheck&) = delete;
     ResultCheck& operator=(const ResultCheck&) = delete;
-    ResultCheck(ResultCheck&&) = delete;
-    ResultCheck& operator=(ResultCheck&&) = delete;
 
     /// An OnSlice.
     void add(const plan::Slice& slice, std::span<const std::byte> bytes);

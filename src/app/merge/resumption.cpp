@@ -32,8 +32,7 @@ std::string name_of(plan::Replicas replicas) {
 /// other ones.
 std::uint32_t group_for(const plan::Visibility& visibility, std::size_t file) {
     const auto& sees = visibility.group_sees;
-    const auto first =
-        std::find_if(sees.begin(), sees.end(), [&](const auto& files) { return files[file]; });
+    const auto first = std::ranges::find_if(sees, [&](const auto& files) { return files[file]; });
     return first == sees.end() ? 0 : static_cast<std::uint32_t>(first - sees.begin());
 }
 
@@ -43,8 +42,7 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     const std::vector<catalogue::File>& files = input.files;
     const auto& groups = visibility.group_of_rank;
     const std::uint32_t own = groups[static_cast<std::size_t>(comm.rank())];
-    const bool speaks =
-        std::find(groups.begin(), groups.end(), own) - groups.begin() == comm.rank();
+    const bool speaks = std::ranges::find(groups, own) - groups.begin() == comm.rank();
     std::vector<std::pair<std::uint64_t, io::FileStamp>> mine;
     for (std::size_t file = 0; speaks && file < files.size(); ++file) {
         if (group_for(visibility, file) == own) {

@@ -128,8 +128,8 @@ void add_base(Checkpoint& first, Checkpoint& with) {
     std::move(base.shards.begin(), base.shards.end(), std::back_inserter(checkpoint.shards));
     std::move(base.notes.begin(), base.notes.end(), std::back_inserter(checkpoint.notes));
     std::move(base.ignored.begin(), base.ignored.end(), std::back_inserter(checkpoint.ignored));
-    std::stable_sort(checkpoint.tensors.begin(), checkpoint.tensors.end(),
-                     [](const auto& a, const auto& b) { return a.name < b.name; });
+    std::ranges::stable_sort(checkpoint.tensors,
+                             [](const auto& a, const auto& b) { return a.name < b.name; });
     base = {};
 }
 

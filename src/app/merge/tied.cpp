@@ -14,11 +14,9 @@ namespace {
 
 /// The operand that holds the first element of a replica.
 const plan::Operand& original_of(const plan::Target& target, const plan::Operand& replica) {
-    const auto found = std::find_if(target.operands.begin(), target.operands.end(),
-                                    [&](const plan::Operand& operand) {
-                                        return operand.term == replica.term &&
-                                               operand.copy.dst_offset == replica.copy.dst_offset;
-                                    });
+    const auto found = std::ranges::find_if(target.operands, [&](const plan::Operand& operand) {
+        return operand.term == replica.term && operand.copy.dst_offset == replica.copy.dst_offset;
+    });
     return found == target.operands.end() ? target.operands.front() : *found;
 }
 

@@ -385,7 +385,7 @@ std::size_t Terminal::width() const {
 bool is_launcher(const std::string& name) {
     constexpr std::array<std::string_view, 6> kLaunchers = {"mpirun",  "mpiexec", "orterun",
                                                             "prterun", "prte",    "mpiexec.hydra"};
-    return std::find(kLaunchers.begin(), kLaunchers.end(), name) != kLaunchers.end();
+    return std::ranges::find(kLaunchers, name) != kLaunchers.end();
 }
 
 int launcher_above() {

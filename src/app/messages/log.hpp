@@ -23,8 +23,6 @@ class Terminal {
     ~Terminal();
     Terminal(const Terminal&) = delete;
     Terminal& operator=(const Terminal&) = delete;
-    Terminal(Terminal&&) = delete;
-    Terminal& operator=(Terminal&&) = delete;
 
     /// Columns as of now; 80 where the terminal does not tell.
     [[nodiscard]] std::size_t width() const;
@@ -70,8 +68,6 @@ class RankLog {
     ~RankLog();
     RankLog(const RankLog&) = delete;
     RankLog& operator=(const RankLog&) = delete;
-    RankLog(RankLog&&) = delete;
-    RankLog& operator=(RankLog&&) = delete;
 
     /// Adds a line with the time (UTC) before it, in one write(2): nothing is left in a buffer when
     /// the process dies. What cannot be written is lost: a log ends no merge. Any thread.

@@ -59,8 +59,6 @@ class Progress {
     ~Progress() { end(); }
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
-    Progress(Progress&&) = delete;
-    Progress& operator=(Progress&&) = delete;
 
     /// Ends the phase before. `done` of this rank's share is there already.
     void begin(const std::string& phase, const Workload& work = {}, Index done = 0);

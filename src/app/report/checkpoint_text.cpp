@@ -149,7 +149,7 @@ FoldedRow shown(Folding folding) {
     FoldedRow row;
     for (std::size_t i = 0; i < folding.pattern.literals.size(); ++i) {
         Numbers& numbers = folding.pattern.numbers[i];
-        std::sort(numbers.begin(), numbers.end());
+        std::ranges::sort(numbers);
         const std::string text = numbers.empty() ? "" : ranges_text(numbers);
         row.path.push_back(folding.pattern.literals[i] +
                            (numbers.size() > 1 ? "{" + text + "}" : text));
@@ -303,8 +303,7 @@ std::string picture(const std::string& signs, std::size_t width, std::size_t gro
 }
 
 void add_to(std::vector<PartRow>& rows, std::string_view name, const PartRow& more) {
-    auto row = std::find_if(rows.begin(), rows.end(),
-                            [&](const PartRow& known) { return known.name == name; });
+    auto row = std::ranges::find_if(rows, [&](const PartRow& known) { return known.name == name; });
     if (row == rows.end()) {
         row = rows.insert(rows.end(), {std::string(name), 0, 0, 0});
     }
@@ -314,8 +313,8 @@ void add_to(std::vector<PartRow>& rows, std::string_view name, const PartRow& mo
 }
 
 std::vector<PartRow> sorted(std::vector<PartRow> rows) {
-    std::stable_sort(rows.begin(), rows.end(),
-                     [](const PartRow& a, const PartRow& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(rows,
+                             [](const PartRow& a, const PartRow& b) { return a.bytes > b.bytes; });
     return rows;
 }
 
@@ -344,9 +343,8 @@ std::vector<StoredRow> stored_rows(const catalogue::Catalogue& catalogue) {
     for (auto& [key, row] : local) {
         rows.push_back(std::move(row));
     }
-    std::stable_sort(rows.begin(), rows.end(), [](const StoredRow& a, const StoredRow& b) {
-        return natural_less(a.name, b.name);
-    });
+    std::ranges::stable_sort(
+        rows, [](const StoredRow& a, const StoredRow& b) { return natural_less(a.name, b.name); });
     return rows;
 }
 
@@ -381,8 +379,8 @@ std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
     for (std::size_t component = n_components; component-- > 0;) {
         foldings = fold_in(std::move(foldings), component);
     }
-    std::stable_sort(foldings.begin(), foldings.end(),
-                     [](const Folding& a, const Folding& b) { return a.first < b.first; });
+    std::ranges::stable_sort(foldings,
+                             [](const Folding& a, const Folding& b) { return a.first < b.first; });
     std::vector<FoldedRow> shown_rows;
     shown_rows.reserve(foldings.size());
     for (Folding& folding : foldings) {
@@ -393,7 +391,7 @@ std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
 
 std::string tensor_tree(const std::vector<StoredRow>& rows) {
     const bool has_local =
-        std::any_of(rows.begin(), rows.end(), [](const StoredRow& row) { return row.is_local; });
+        std::ranges::any_of(rows, [](const StoredRow& row) { return row.is_local; });
     const std::vector<FoldedRow> folded_rows = folded(rows);
     if (folded_rows.empty()) {
         return "";
@@ -415,7 +413,7 @@ std::vector<bool> copies_only(const catalogue::Catalogue& catalogue) {
         (piece.replica == 0 ? has_own : is_copy)[piece.file] = true;
     };
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        std::for_each(tensor.pieces.begin(), tensor.pieces.end(), look);
+        std::ranges::for_each(tensor.pieces, look);
     }
     for (const catalogue::Shard& shard : catalogue.shards) {
         look(shard.piece);
@@ -431,8 +429,8 @@ std::string grid_text(const RankGrid& grid, const std::vector<bool>& is_copy) {
         return "";
     }
     Dims dims;
-    std::copy_if(grid.axes.begin(), grid.axes.end(), std::back_inserter(dims),
-                 [](const catalogue::MeshDim& dim) { return dim.extent > 1; });
+    std::ranges::copy_if(grid.axes, std::back_inserter(dims),
+                         [](const catalogue::MeshDim& dim) { return dim.extent > 1; });
     std::string signs;
     for (std::size_t place = 0; place < grid.places.size(); ++place) {
         signs += sign_of(grid, place, is_copy);

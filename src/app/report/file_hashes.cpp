@@ -18,7 +18,7 @@ std::vector<FileEntry> shared_list(mpi::Comm& comm, const OpenFile& open, int ho
                                    const std::function<std::vector<std::string>()>& names) {
     return mpi::share(comm, home, [&] {
         std::vector<std::string> sorted = names();
-        std::sort(sorted.begin(), sorted.end());
+        std::ranges::sort(sorted);
         std::vector<FileEntry> files;
         for (std::string& name : sorted) {
             const auto file = open(name);
@@ -32,12 +32,12 @@ std::vector<FileEntry> shared_list(mpi::Comm& comm, const OpenFile& open, int ho
 std::vector<int> shares(const std::vector<FileEntry>& files, std::size_t n_ranks) {
     std::vector<std::size_t> order(files.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return files[a].bytes > files[b].bytes; });
+    std::ranges::stable_sort(
+        order, [&](std::size_t a, std::size_t b) { return files[a].bytes > files[b].bytes; });
     std::vector<Bytes> load(n_ranks, 0);
     std::vector<int> rank_of(files.size());
     for (const std::size_t file : order) {
-        const auto least = std::min_element(load.begin(), load.end());
+        const auto least = std::ranges::min_element(load);
         rank_of[file] = static_cast<int>(least - load.begin());
         *least += files[file].bytes + 1;
     }

@@ -27,7 +27,7 @@ namespace shardweld::app {
 namespace {
 
 bool is_matrix(const std::vector<Index>& shape) {
-    return std::count_if(shape.begin(), shape.end(), [](Index extent) { return extent > 1; }) > 1;
+    return std::ranges::count_if(shape, [](Index extent) { return extent > 1; }) > 1;
 }
 
 bool is_factor(const std::string& name) {

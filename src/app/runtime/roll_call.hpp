@@ -34,8 +34,6 @@ class RollCall {
     ~RollCall();
     RollCall(const RollCall&) = delete;
     RollCall& operator=(const RollCall&) = delete;
-    RollCall(RollCall&&) = delete;
-    RollCall& operator=(RollCall&&) = delete;
 
     /// To be polled: readable where somebody asks. -1: this rank has none, and cannot be asked.
     [[nodiscard]] int fd() const { return fd_; }

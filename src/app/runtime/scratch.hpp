@@ -17,8 +17,6 @@ class Scratch {
     explicit Scratch(mpi::Comm& comm);
     Scratch(const Scratch&) = delete;
     Scratch& operator=(const Scratch&) = delete;
-    Scratch(Scratch&&) = delete;
-    Scratch& operator=(Scratch&&) = delete;
     ~Scratch();
 
     [[nodiscard]] const fs::path& path() const { return path_; }

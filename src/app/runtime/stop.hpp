@@ -29,8 +29,6 @@ class StopSignals {
     ~StopSignals();
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;
-    StopSignals(StopSignals&&) = delete;
-    StopSignals& operator=(StopSignals&&) = delete;
 
     /// The first one so far, "" if none; safe from any thread.
     [[nodiscard]] static std::string seen();
@@ -98,8 +96,6 @@ class Watchdog {
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
-    Watchdog(Watchdog&&) = delete;
-    Watchdog& operator=(Watchdog&&) = delete;
 
     /// What is being done, a literal, for the message.
     void enter(const char* phase) { phase_ = phase; }
@@ -140,8 +136,6 @@ class ExitLimit {
     ~ExitLimit();
     ExitLimit(const ExitLimit&) = delete;
     ExitLimit& operator=(const ExitLimit&) = delete;
-    ExitLimit(ExitLimit&&) = delete;
-    ExitLimit& operator=(ExitLimit&&) = delete;
 
     /// All ranks have agreed on the end; output is flushed.
     void begin(int code);

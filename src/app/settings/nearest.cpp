@@ -28,8 +28,8 @@ std::size_t distance(std::string_view a, std::string_view b) {
 std::string suggestion(std::string_view typed, const std::vector<std::string>& known) {
     // What was cut short, as Python's argparse takes it.
     const auto begins = [&](const std::string& word) { return word.starts_with(typed); };
-    if (typed.size() > 3 && std::count_if(known.begin(), known.end(), begins) == 1) {
-        return "did you mean " + *std::find_if(known.begin(), known.end(), begins) + "?";
+    if (typed.size() > 3 && std::ranges::count_if(known, begins) == 1) {
+        return "did you mean " + *std::ranges::find_if(known, begins) + "?";
     }
     std::string best;
     std::size_t least = typed.size();

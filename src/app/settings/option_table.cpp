@@ -329,8 +329,8 @@ const std::vector<OptionRow>& option_rows() {
 
 const OptionRow* find_option(std::string_view name) {
     const auto& rows = option_rows();
-    const auto found = std::find_if(rows.begin(), rows.end(),
-                                    [&](const OptionRow& row) { return row.name == name; });
+    const auto found =
+        std::ranges::find_if(rows, [&](const OptionRow& row) { return row.name == name; });
     return found == rows.end() ? nullptr : &*found;
 }
 
@@ -387,7 +387,7 @@ std::vector<const OptionRow*> usual_options(const CommandRow& command) {
 
 bool is_later_option(std::string_view name) {
     constexpr std::array<std::string_view, 3> kLater = {"map", "ref_model_path", "tokenizer"};
-    return std::find(kLater.begin(), kLater.end(), name) != kLater.end();
+    return std::ranges::find(kLater, name) != kLater.end();
 }
 
 }  // namespace shardweld::app

@@ -225,7 +225,7 @@ DType dtype_in(const Given& given) {
         word.remove_prefix(kTorch.size());
     }
     const auto starts_word = [&](std::string_view name) { return word.starts_with(name); };
-    if (std::any_of(kQuantised.begin(), kQuantised.end(), starts_word)) {
+    if (std::ranges::any_of(kQuantised, starts_word)) {
         throw Error(ErrorCode::unsupported,
                     "--dtype " + printable(given.text) +
                         " would write floats of fewer bits without their scales",

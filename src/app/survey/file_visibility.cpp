@@ -118,9 +118,8 @@ void check_readable(const FileStats& stats, const std::vector<std::string>& file
                     const fs::path& directory) {
     std::vector<std::string> forbidden;
     for (std::size_t file = 0; file < files.size(); ++file) {
-        const bool is_forbidden = std::any_of(stats.begin(), stats.end(), [&](const auto& group) {
-            return group[file].is_forbidden;
-        });
+        const bool is_forbidden =
+            std::ranges::any_of(stats, [&](const auto& group) { return group[file].is_forbidden; });
         if (is_forbidden) {
             forbidden.push_back(files[file]);
         }
@@ -281,8 +280,8 @@ void FileVisibility::add_stamps(const std::vector<std::string>& files, const io:
 
 SizesByGroup FileVisibility::sizes_of(const std::vector<std::string>& files) {
     std::vector<std::string> unknown;
-    std::copy_if(files.begin(), files.end(), std::back_inserter(unknown),
-                 [&](const std::string& file) { return !known_.contains(file); });
+    std::ranges::copy_if(files, std::back_inserter(unknown),
+                         [&](const std::string& file) { return !known_.contains(file); });
     look_for(unknown);
     SizesByGroup sizes(hosts_.leaders.size());
     for (const std::string& file : files) {

@@ -30,8 +30,7 @@ struct HostGroups {
     }
     /// Ranks of its group, itself included.
     [[nodiscard]] Index n_beside(int rank) const {
-        return std::count(group_of_rank.begin(), group_of_rank.end(),
-                          group_of_rank[static_cast<std::size_t>(rank)]);
+        return std::ranges::count(group_of_rank, group_of_rank[static_cast<std::size_t>(rank)]);
     }
 };
 

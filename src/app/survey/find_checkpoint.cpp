@@ -154,8 +154,8 @@ void join_neighbours(const std::map<std::string, Bytes>& bytes, Location& locati
     for (const auto& [path, size] : bytes) {
         location.neighbours.push_back({path, size});
     }
-    std::sort(location.neighbours.begin(), location.neighbours.end(),
-              [](const auto& a, const auto& b) { return natural_less(a.path, b.path); });
+    std::ranges::sort(location.neighbours,
+                      [](const auto& a, const auto& b) { return natural_less(a.path, b.path); });
 }
 
 /// One location for all ranks: the best group's, with the shard files of all groups.
@@ -204,7 +204,7 @@ Finding find_location(mpi::Comm& comm, const formats::JobInput& request, const H
     }
     Location& location = *first->location;
     location.shard_files.assign(shard_files.begin(), shard_files.end());
-    std::sort(location.shard_files.begin(), location.shard_files.end(), natural_less);
+    std::ranges::sort(location.shard_files, natural_less);
     join_neighbours(neighbours, location);
     rebase(location, first->directory, own);
     first->links = links;

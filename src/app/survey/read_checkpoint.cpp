@@ -106,8 +106,7 @@ Catalogue scan_all(mpi::Comm& comm, const Checkpoint& found, const mpi::OnShare&
 /// file.
 catalogue::Provenance judge_statements(const Location& location, Catalogue& catalogue) {
     auto statements = std::exchange(catalogue.statements, {});
-    std::copy(location.statements.begin(), location.statements.end(),
-              std::back_inserter(statements));
+    std::ranges::copy(location.statements, std::back_inserter(statements));
     auto provenance = catalogue::judge(catalogue.files, statements);
     if (provenance.standing == catalogue::Standing::unknown) {
         catalogue.warnings["provenance_unknown"] =
@@ -180,7 +179,7 @@ std::vector<std::string> not_opened(const Catalogue& catalogue) {
     const std::vector<std::uint32_t> later = formats::resolve_list(catalogue);
     std::vector<std::string> files;
     for (std::uint32_t file = 0; file < catalogue.files.size(); ++file) {
-        if (!std::binary_search(later.begin(), later.end(), file)) {
+        if (!std::ranges::binary_search(later, file)) {
             files.push_back(catalogue.files[file].path);
         }
     }

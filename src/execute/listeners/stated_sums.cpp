@@ -51,9 +51,8 @@ class StatedParts {
 
   private:
     std::span<std::byte> at(Bytes offset, Bytes size) {
-        const auto begins_behind = [](Bytes place, const Part& part) { return place < part.first; };
         auto& [begin, bytes] =
-            *std::prev(std::upper_bound(parts_.begin(), parts_.end(), offset, begins_behind));
+            *std::prev(std::ranges::upper_bound(parts_, offset, {}, &Part::first));
         return std::span(bytes).subspan(offset - begin, size);
     }
     std::uint32_t sum_at(Bytes place) {

@@ -94,7 +94,7 @@ std::vector<std::string> files_of_stages(const fs::path& directory,
     require_indices(shards, {listing.files.begin(), listing.files.end()},
                     names_in(listing.files, parse_stage_index));
     std::vector<std::string> all(files.begin(), files.end());
-    std::sort(all.begin(), all.end(), natural_less);
+    std::ranges::sort(all, natural_less);
     all.insert(all.end(), indices.begin(), indices.end());
     return all;
 }
@@ -110,7 +110,7 @@ std::vector<std::string> files_of(const fs::path& directory, const Listing& list
     const std::string index = model_of(directory, shards) + ".index.json";
     if (listing.has_file(index)) {
         std::vector<std::string> files = hf::read_weight_map(directory / index).files;
-        std::sort(files.begin(), files.end(), natural_less);
+        std::ranges::sort(files, natural_less);
         files.push_back(index);
         return files;
     }

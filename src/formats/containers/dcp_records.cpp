@@ -139,8 +139,7 @@ template <typename What>
 std::span<const Index> DcpRecords::kept(const PickleValue& value, const What& what) {
     const auto elements = value.elements();
     const bool is_plain =
-        is_extents(value) &&
-        std::all_of(elements.begin(), elements.end(), [](const PickleValue* element) {
+        is_extents(value) && std::ranges::all_of(elements, [](const PickleValue* element) {
             return element->kind == PickleKind::integer && element->integer >= 0;
         });
     if (!is_plain) {
@@ -150,8 +149,8 @@ std::span<const Index> DcpRecords::kept(const PickleValue& value, const What& wh
         return {};
     }
     auto* const numbers = static_cast<Index*>(memory_->allocate(elements.size() * sizeof(Index)));
-    std::transform(elements.begin(), elements.end(), numbers,
-                   [](const PickleValue* element) { return element->integer; });
+    std::ranges::transform(elements, numbers,
+                           [](const PickleValue* element) { return element->integer; });
     return {numbers, elements.size()};
 }
 

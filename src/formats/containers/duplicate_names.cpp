@@ -22,7 +22,7 @@ constexpr std::uint32_t kFree = std::numeric_limits<std::uint32_t>::max();
 std::optional<Duplicate> find_by_sorting(Texts texts) {
     std::vector<std::size_t> order(texts.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [texts](std::size_t a, std::size_t b) {
+    std::ranges::sort(order, [texts](std::size_t a, std::size_t b) {
         const int difference = texts[a].compare(texts[b]);
         return difference == 0 ? a < b : difference < 0;
     });

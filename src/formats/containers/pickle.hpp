@@ -134,8 +134,6 @@ class PickleReducer {
     PickleReducer() = default;
     PickleReducer(const PickleReducer&) = delete;
     PickleReducer& operator=(const PickleReducer&) = delete;
-    PickleReducer(PickleReducer&&) = delete;
-    PickleReducer& operator=(PickleReducer&&) = delete;
     virtual ~PickleReducer() = default;
 
     /// The number by which the caller knows a class ("module name"); nullopt: not taken. Asked when
@@ -157,8 +155,6 @@ class PickleMemory {
     ~PickleMemory();
     PickleMemory(const PickleMemory&) = delete;
     PickleMemory& operator=(const PickleMemory&) = delete;
-    PickleMemory(PickleMemory&&) = delete;
-    PickleMemory& operator=(PickleMemory&&) = delete;
 
     /// The bytes of a pickle that is gone, to be written over with another's; else an empty vector.
     static std::vector<std::byte> spare_bytes();

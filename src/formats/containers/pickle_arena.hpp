@@ -28,8 +28,6 @@ class PickleArena {
     ~PickleArena();
     PickleArena(const PickleArena&) = delete;
     PickleArena& operator=(const PickleArena&) = delete;
-    PickleArena(PickleArena&&) = delete;
-    PickleArena& operator=(PickleArena&&) = delete;
 
     [[nodiscard]] std::string_view bytes() const {
         return {reinterpret_cast<const char*>(bytes_.data()), bytes_.size()};

@@ -41,13 +41,13 @@ constexpr auto kKnownBuiltins =
                                      "int", "bool", "float", "object", "bytearray"});
 
 bool holds(Names names, std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
 }
 
 // Protocol 4 walks a dotted name attribute by attribute: "torch serialization.os.system".
 bool is_denied_path(std::string_view path) {
     const auto parts = split(path, '.');
-    return parts.size() > 1 && std::any_of(parts.begin(), parts.end(), [](std::string_view part) {
+    return parts.size() > 1 && std::ranges::any_of(parts, [](std::string_view part) {
                return holds(kDeniedModules, part) || holds(kBuiltins, part) ||
                       holds(kDeniedBuiltins, part);
            });
@@ -78,7 +78,7 @@ constexpr std::size_t kMaxNameBytes = 512;
 
 bool is_plain_name(std::string_view name) {
     return !name.empty() && name.size() <= kMaxNameBytes &&
-           std::all_of(name.begin(), name.end(), [](char c) { return c > ' ' && c != '\x7f'; });
+           std::ranges::all_of(name, [](char c) { return c > ' ' && c != '\x7f'; });
 }
 
 bool is_latin1(std::string_view encoding) {
@@ -175,7 +175,7 @@ PickleValue* PickleMachine::latin1_bytes(std::string_view text) {
     if (value != nullptr) {
         return value;
     }
-    const bool is_ascii = std::all_of(text.begin(), text.end(), [](char c) { return c >= 0; });
+    const bool is_ascii = std::ranges::all_of(text, [](char c) { return c >= 0; });
     if (!is_ascii) {
         const auto bytes = bytes_of_latin1(text);
         if (!bytes) {
@@ -211,9 +211,8 @@ PickleValue* PickleMachine::persistent(PickleValue* id) {
 
 void PickleMachine::reduce(PickleValue& object) {
     PickleObject* const parts = object.object;
-    const auto known =
-        std::find_if(reduced_classes_.begin(), reduced_classes_.end(),
-                     [&](const auto& entry) { return entry.first == parts->callee; });
+    const auto known = std::ranges::find_if(
+        reduced_classes_, [&](const auto& entry) { return entry.first == parts->callee; });
     const auto answer = reducer_->reduce(known->second, object);
     if (!answer) {
         return;

@@ -41,7 +41,7 @@ bool is_sequence_class(std::string_view name) {
         "torch Size",       "builtins set",       "__builtin__ set",
         "builtins list",    "builtins frozenset", "__builtin__ frozenset",
         "__builtin__ list", "builtins tuple",     "__builtin__ tuple"};
-    return std::find(kNames.begin(), kNames.end(), name) != kNames.end();
+    return std::ranges::find(kNames, name) != kNames.end();
 }
 
 // The one sequence that a call was given.

@@ -163,10 +163,9 @@ Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte
 void check_no_script(const ZipArchive& archive) {
     const std::string code = archive.prefix + "code/";
     const std::string constants = archive.prefix + "constants.pkl";
-    const bool is_script = std::any_of(
-        archive.entries.begin(), archive.entries.end(), [&](const NamedZipEntry& named) {
-            return named.name.starts_with(code) || named.name == constants;
-        });
+    const bool is_script = std::ranges::any_of(archive.entries, [&](const NamedZipEntry& named) {
+        return named.name.starts_with(code) || named.name == constants;
+    });
     if (is_script) {
         throw Error(ErrorCode::unsupported, "torch file: it is a TorchScript archive",
                     "save the state_dict instead");

@@ -43,8 +43,8 @@ DType dtype_of_class(std::string_view class_name) {
 // Keys become names of records; one with a path in it is an attack.
 bool is_plain_key(std::string_view key) {
     return !key.empty() && key.size() <= 255 && key != "." && key != ".." &&
-           std::all_of(key.begin(), key.end(),
-                       [](char c) { return c > ' ' && c != '/' && c != '\\' && c != '\x7f'; });
+           std::ranges::all_of(
+               key, [](char c) { return c > ' ' && c != '/' && c != '\\' && c != '\x7f'; });
 }
 
 // Old torch counted keys as numbers' texts; a view is (its key, offset, size) or None.

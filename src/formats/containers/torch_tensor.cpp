@@ -20,7 +20,7 @@ using Span = std::span<const PickleValue* const>;
 }
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
 }
 
 /// A pickled call: the function and what it is given.

@@ -334,7 +334,7 @@ std::string find_prefix(const ZipArchive& archive) {
         if (!name.ends_with(kPickle)) {
             continue;
         }
-        const std::ptrdiff_t depth = std::count(name.begin(), name.end(), '/');
+        const std::ptrdiff_t depth = std::ranges::count(name, '/');
         if (best == nullptr || depth < best_depth) {
             best = &name;
             best_depth = depth;
@@ -359,8 +359,8 @@ ZipArchive read_zip(RangeReader& reader) {
     std::vector<Central> centrals = read_centrals(archive.names_, directory);
     // In the order of the file: neighbouring headers come with one read, overlaps show.
     const auto by_place = [](const Central& a, const Central& b) { return a.header < b.header; };
-    if (!std::is_sorted(centrals.begin(), centrals.end(), by_place)) {
-        std::sort(centrals.begin(), centrals.end(), by_place);
+    if (!std::ranges::is_sorted(centrals, by_place)) {
+        std::ranges::sort(centrals, by_place);
     }
     archive.entries.reserve(centrals.size());
     Bytes previous_end = 0;
@@ -406,9 +406,8 @@ ZipArchive ZipArchive::read(const io::InputFile& file, Bytes begin, Bytes length
 }
 
 const ZipEntry* ZipArchive::find(std::string_view name) const {
-    const auto found =
-        std::find_if(entries.begin(), entries.end(),
-                     [name](const NamedZipEntry& named) { return named.name == name; });
+    const auto found = std::ranges::find_if(
+        entries, [name](const NamedZipEntry& named) { return named.name == name; });
     return found == entries.end() ? nullptr : &found->entry;
 }
 

@@ -106,8 +106,7 @@ bool is_before_as_number(std::string_view a, std::string_view b) {
 
 /// torch numbers storages as it meets them, and writes them in this order or sorted as text.
 bool is_in_order(const std::vector<std::string_view>& keys) {
-    return std::is_sorted(keys.begin(), keys.end(), is_before_as_number) ||
-           std::is_sorted(keys.begin(), keys.end());
+    return std::ranges::is_sorted(keys, is_before_as_number) || std::ranges::is_sorted(keys);
 }
 
 }  // namespace

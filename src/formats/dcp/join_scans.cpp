@@ -60,7 +60,7 @@ void require_complete(const Catalogue& catalogue, const std::string& missing_hin
 
 void require_all_numbers(std::vector<Index> numbers, Index first, const std::string& before,
                          const std::string& after) {
-    std::sort(numbers.begin(), numbers.end());
+    std::ranges::sort(numbers);
     std::vector<std::string> missing;
     Index next = first;
     for (const Index number : numbers) {

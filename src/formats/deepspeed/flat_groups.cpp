@@ -42,8 +42,7 @@ void FlatLine::append(const catalogue::Shard* shard, Index length, Index rank) {
 }
 
 void FlatLine::find(Index at, Index count, Index begin, std::vector<FlatRun>& runs) const {
-    auto part =
-        static_cast<std::size_t>(std::upper_bound(ends_.begin(), ends_.end(), at) - ends_.begin());
+    auto part = static_cast<std::size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());
     for (; count > 0; ++part) {
         const Index first = part == 0 ? 0 : ends_[part - 1];
         const Index taken = std::min(count, ends_[part] - at);

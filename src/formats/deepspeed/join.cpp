@@ -317,8 +317,8 @@ class ZeroFiles {
     }
 
     [[nodiscard]] bool is_declared(const std::string& name) const {
-        return std::any_of(ranks_.begin(), ranks_.end(),
-                           [&](const auto& rank) { return rank.second.declares(name); });
+        return std::ranges::any_of(ranks_,
+                                   [&](const auto& rank) { return rank.second.declares(name); });
     }
 
     void add_whole(WholeTensor& whole) {

@@ -125,8 +125,8 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
             continue;
         }
         ++n_own;
-        const bool is_held = std::any_of(held.begin(), held.end(),
-                                         [&](const ShardPlace& mine) { return same(mine, place); });
+        const bool is_held =
+            std::ranges::any_of(held, [&](const ShardPlace& mine) { return same(mine, place); });
         if (!is_held) {
             throw mixed_saves_error("its metadata gives the shard of " + shape_text(place.sizes) +
                                     " at " + shape_text(place.offsets) +

@@ -136,7 +136,7 @@ class JoinedRanks {
 
     // FSDP1's FULL_STATE_DICT: whole tensors on rank 0, nothing elsewhere.
     [[nodiscard]] bool only_first_holds_plain() const {
-        return std::all_of(all_.tensors.begin(), all_.tensors.end(), [](const auto& named) {
+        return std::ranges::all_of(all_.tensors, [](const auto& named) {
             return named.second.is_shard && named.second.files == std::vector<std::uint32_t>{0};
         });
     }
@@ -197,7 +197,7 @@ bool are_distinctive(const std::vector<PartContent>& parts) {
         is_stated = is_stated && crc32 != 0;
         contents[bytes].insert(crc32);
     }
-    return is_stated && std::any_of(contents.begin(), contents.end(), [](const auto& of_size) {
+    return is_stated && std::ranges::any_of(contents, [](const auto& of_size) {
                return of_size.second.size() >= kLeastContents;
            });
 }

@@ -59,7 +59,7 @@ RankMesh part_of_mesh(const RankMesh& whole, const std::vector<std::string>& nam
     RankMesh part;
     part.rank = whole.rank;
     for (const std::string& name : names) {
-        const auto at = std::find(whole.names.begin(), whole.names.end(), name);
+        const auto at = std::ranges::find(whole.names, name);
         if (at == whole.names.end()) {
             throw Error(ErrorCode::mismatch,
                         "it is placed over the mesh dimension '" + name +
@@ -208,8 +208,8 @@ std::vector<Index> read_extents_of_mesh(const TorchFile& file, const PickleValue
 }
 
 void check_extents(const std::vector<Index>& extents) {
-    const bool is_grid = !extents.empty() && std::all_of(extents.begin(), extents.end(),
-                                                         [](Index extent) { return extent > 0; });
+    const bool is_grid =
+        !extents.empty() && std::ranges::all_of(extents, [](Index extent) { return extent > 0; });
     if (!is_grid) {
         fail_mesh("has shape " + shape_text(extents));
     }
@@ -313,7 +313,7 @@ MeshOrder order_along(MeshRanks ranks, const FlattenedDim& axis, Index extent, I
 }
 
 std::optional<Index> position_of(MeshRanks ranks, Index rank) {
-    const auto at = std::find_if(ranks.begin(), ranks.end(), [&](const PickleValue* value) {
+    const auto at = std::ranges::find_if(ranks, [&](const PickleValue* value) {
         return value->kind == PickleKind::integer && value->integer == rank;
     });
     return at == ranks.end() ? std::nullopt : std::optional<Index>(at - ranks.begin());

@@ -214,7 +214,7 @@ void add_entry(const PickleValue& entry, std::size_t n_dims, Placements& read) {
     for (const PickleValue* const number : short_list(*parts[1], "shard_order")) {
         const auto d = static_cast<std::size_t>(read_count(*number, "a mesh dimension"));
         const bool fits = d < read.on.size() && read.on[d].is_shard && read.on[d].dim == dim &&
-                          std::find(read.order.begin(), read.order.end(), d) == read.order.end();
+                          std::ranges::find(read.order, d) == read.order.end();
         if (!fits) {
             fail_spec("has a shard_order that contradicts its placements " + placements_text(read));
         }
@@ -278,7 +278,7 @@ void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& re
     }
     const bool is_ordered = !read.order.empty();
     for (std::size_t d = 0; d < read.on.size(); ++d) {
-        const bool is_new = std::find(read.order.begin(), read.order.end(), d) == read.order.end();
+        const bool is_new = std::ranges::find(read.order, d) == read.order.end();
         if (read.on[d].is_shard && is_new) {
             if (is_ordered) {
                 fail_spec("has a shard_order that contradicts its placements " +
@@ -294,7 +294,7 @@ std::vector<DimCut> cuts_of(const Placements& placements, const RankMesh& mesh) 
     for (const std::size_t d : placements.order) {
         dims.push_back(placements.on[d].dim);
     }
-    std::sort(dims.begin(), dims.end());
+    std::ranges::sort(dims);
     dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
     std::vector<DimCut> cuts;
     for (const std::size_t dim : dims) {

@@ -53,10 +53,8 @@ void add_statements(const std::string& file, const RankFile& rank, const TorchFi
 }
 
 bool is_beside_shards(const Location& location, const std::string& file) {
-    const auto at = std::lower_bound(location.neighbours.begin(), location.neighbours.end(), file,
-                                     [](const Neighbour& neighbour, const std::string& name) {
-                                         return natural_less(neighbour.path, name);
-                                     });
+    const auto at =
+        std::ranges::lower_bound(location.neighbours, file, natural_less, &Neighbour::path);
     return at != location.neighbours.end() && at->path == file;
 }
 

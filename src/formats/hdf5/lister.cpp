@@ -150,8 +150,6 @@ class Descriptor {
     explicit Descriptor(int fd) : fd_(fd) {}
     Descriptor(const Descriptor&) = delete;
     Descriptor& operator=(const Descriptor&) = delete;
-    Descriptor(Descriptor&&) = delete;
-    Descriptor& operator=(Descriptor&&) = delete;
     ~Descriptor() { close(); }
     [[nodiscard]] int get() const { return fd_; }
     void close() {
@@ -190,8 +188,6 @@ class Child {
     }
     Child(const Child&) = delete;
     Child& operator=(const Child&) = delete;
-    Child(Child&&) = delete;
-    Child& operator=(Child&&) = delete;
     ~Child() {
         if (pid_ > 0) {
             (void)kill(pid_, SIGKILL);

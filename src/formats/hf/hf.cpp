@@ -64,7 +64,7 @@ std::vector<std::string> find_kind(const fs::path& directory, const Listing& lis
     const std::string index = single + ".index.json";
     if (listing.has_file(index)) {
         std::vector<std::string> weights = read_weight_map(directory / index).files;
-        std::sort(weights.begin(), weights.end(), natural_less);
+        std::ranges::sort(weights, natural_less);
         if (listing.has_file(single) && weights != std::vector{single}) {
             refuse_two(directory, single, index);
         }
@@ -72,8 +72,8 @@ std::vector<std::string> find_kind(const fs::path& directory, const Listing& lis
         return weights;
     }
     auto weights = weights_of(listing, single);
-    const auto other = std::find_if(weights.begin(), weights.end(),
-                                    [&](const std::string& file) { return file != single; });
+    const auto other =
+        std::ranges::find_if(weights, [&](const std::string& file) { return file != single; });
     if (listing.has_file(single) && other != weights.end()) {
         refuse_two(directory, single, *other);
     }

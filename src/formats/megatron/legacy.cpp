@@ -79,7 +79,7 @@ std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std:
 
 // Tensor names of Megatron before megatron-core.
 bool has_old_names(const std::vector<catalogue::Shard>& shards) {
-    return std::any_of(shards.begin(), shards.end(), [](const catalogue::Shard& shard) {
+    return std::ranges::any_of(shards, [](const catalogue::Shard& shard) {
         const std::string& name = shard.name;
         return name.find(".query_key_value.") != std::string::npos ||
                name.find(".dense_h_to_4h.") != std::string::npos;

@@ -149,9 +149,9 @@ using Orders = std::map<std::string, StackOrder, std::less<>>;
 
 void require_total(const Orders& orders, const Pipeline& pipeline) {
     const auto is_language = [](const auto& order) { return is_language_stack(order.first); };
-    const auto found = std::find_if(orders.begin(), orders.end(), is_language);
+    const auto found = std::ranges::find_if(orders, is_language);
     // An encoder and a decoder have a number of layers each.
-    if (!pipeline.num_layers || std::count_if(orders.begin(), orders.end(), is_language) != 1 ||
+    if (!pipeline.num_layers || std::ranges::count_if(orders, is_language) != 1 ||
         found->second.total() == *pipeline.num_layers) {
         return;
     }

@@ -150,8 +150,7 @@ Ends ends_of(const std::vector<Shard>& shards) {
 std::optional<Index> sample_of(const io::InputFile& input, const std::vector<Shard>& shards) {
     constexpr std::size_t kTensors = 8;
     constexpr Bytes kBytes = 256;
-    if (std::any_of(shards.begin(), shards.end(),
-                    [](const Shard& shard) { return shard.piece.crc32 != 0; })) {
+    if (std::ranges::any_of(shards, [](const Shard& shard) { return shard.piece.crc32 != 0; })) {
         return std::nullopt;
     }
     Fingerprint sample;
@@ -245,7 +244,7 @@ std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>&
         names[shard.piece.file].emplace_back(shard.at.vpp, shard.name);
     }
     for (StageTensorNames& own : names) {
-        std::sort(own.begin(), own.end(), kByAddress);
+        std::ranges::sort(own, kByAddress);
     }
     return names;
 }
@@ -267,7 +266,7 @@ void compare(const StageTensorNames& a, const catalogue::File& file_a, const Sta
     StageTensorNames only;
     std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only),
                         kByAddress);
-    std::sort(only.begin(), only.end());
+    std::ranges::sort(only);
     if (!only.empty()) {
         refuse(only, file_a, file_b);
     }

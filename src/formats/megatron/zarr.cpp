@@ -73,7 +73,7 @@ Catalogue scan_objects(const Location& location) {
         }
         const Listing listing = list_directory(directory / key);
         const auto row = ignored_row(key);
-        if (!row && std::any_of(listing.files.begin(), listing.files.end(), is_chunk_name)) {
+        if (!row && std::ranges::any_of(listing.files, is_chunk_name)) {
             throw Error(ErrorCode::not_found, printable(key) + " has chunk files but no .zarray",
                         "copy it again, hidden files too; if the save was interrupted, take an "
                         "earlier one");

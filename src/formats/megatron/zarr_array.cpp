@@ -60,7 +60,7 @@ json field_of(const json& root, const char* name) {
 
 DType dtype_of(const json& root) {
     const json dtype = field_of(root, "dtype");
-    const auto* const at = std::find_if(kTypes.begin(), kTypes.end(), [&](const auto& type) {
+    const auto* const at = std::ranges::find_if(kTypes, [&](const auto& type) {
         return dtype.is_string() && dtype.get_ref<const std::string&>() == type.first;
     });
     if (at == kTypes.end()) {
@@ -237,7 +237,7 @@ ZarrArray parse_zarray(const std::string& text) {
 
 bool is_chunk_name(std::string_view file) {
     const auto parts = split(file, '.');
-    return std::all_of(parts.begin(), parts.end(), [](std::string_view part) {
+    return std::ranges::all_of(parts, [](std::string_view part) {
         return !part.empty() && part.find_first_not_of("0123456789") == std::string_view::npos;
     });
 }

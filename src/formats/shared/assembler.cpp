@@ -57,7 +57,7 @@ std::string placement_of(const Tensor& tensor) {
 }  // namespace
 
 void number_replicas(std::vector<Piece>& pieces) {
-    std::stable_sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    std::ranges::stable_sort(pieces, [](const Piece& a, const Piece& b) {
         const int order = compare(a, b);
         return order < 0 || (order == 0 && a.file < b.file);
     });

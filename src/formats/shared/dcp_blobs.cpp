@@ -39,8 +39,7 @@ struct PieceInFile {
 
 std::vector<Index> without_unit_axes(const std::vector<Index>& shape) {
     std::vector<Index> kept;
-    std::copy_if(shape.begin(), shape.end(), std::back_inserter(kept),
-                 [](Index extent) { return extent != 1; });
+    std::ranges::copy_if(shape, std::back_inserter(kept), [](Index extent) { return extent != 1; });
     return kept;
 }
 
@@ -225,7 +224,7 @@ std::vector<PieceInFile> pieces_by_file(const catalogue::Catalogue& catalogue, R
         }
     });
     // File by file, front to back.
-    std::sort(wanted.begin(), wanted.end(), [&](const PieceInFile& a, const PieceInFile& b) {
+    std::ranges::sort(wanted, [&](const PieceInFile& a, const PieceInFile& b) {
         return std::tuple(a.slot, out.pieces[a.position].base, a.position) <
                std::tuple(b.slot, out.pieces[b.position].base, b.position);
     });

@@ -59,7 +59,7 @@ catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTen
     tensor.shape = stored.shape;
     tensor.pieces.reserve(stored.chunks.size());
     for (const DcpChunk& chunk : stored.chunks) {
-        if (std::find(chunk.sizes.begin(), chunk.sizes.end(), 0) == chunk.sizes.end()) {
+        if (std::ranges::find(chunk.sizes, 0) == chunk.sizes.end()) {
             tensor.pieces.push_back(piece_of(chunk, views));
         }
     }
@@ -127,7 +127,7 @@ void tell_unnamed(catalogue::Catalogue& catalogue) {
     std::erase_if(catalogue.ignored,
                   [](const catalogue::Ignored& row) { return row.reason == kReason; });
     catalogue.ignored.push_back(std::move(all));
-    std::sort(names.begin(), names.end(), natural_less);
+    std::ranges::sort(names, natural_less);
     catalogue.warnings["unreferenced_files"] =
         counted(names.size(), "shard file") + " with " +
         human_bytes(catalogue.ignored.back().bytes) + " " + verb_of(names.size(), "is", "are") +
@@ -191,7 +191,7 @@ std::vector<std::string> likenesses(const catalogue::Catalogue& catalogue) {
     });
     std::vector<std::string> texts;
     for (std::size_t file = 0; file < items.size(); ++file) {
-        std::sort(items[file].begin(), items[file].end());
+        std::ranges::sort(items[file]);
         Fingerprint all;
         all.add(catalogue.files[file].size);
         for (const auto& [base, shape] : items[file]) {

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kMostNamesShown = 20;
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
-    return std::find(names.begin(), names.end(), name) != names.end();
+    return std::ranges::find(names, name) != names.end();
 }
 
 void add_entry(const fs::directory_entry& entry, Listing& listing) {
@@ -66,9 +66,9 @@ Listing list_directory(const fs::path& directory) {
     for (const fs::directory_entry& entry : io::entries_of(directory)) {
         add_entry(entry, listing);
     }
-    std::sort(listing.files.begin(), listing.files.end(), natural_less);
-    std::sort(listing.directories.begin(), listing.directories.end(), natural_less);
-    std::sort(listing.links.begin(), listing.links.end(), natural_less);
+    std::ranges::sort(listing.files, natural_less);
+    std::ranges::sort(listing.directories, natural_less);
+    std::ranges::sort(listing.links, natural_less);
     return listing;
 }
 

@@ -159,7 +159,7 @@ std::optional<std::string> numpy_text(const NumpyType& type, std::string_view st
         return std::nullopt;
     }
     if (type.is_big_endian) {
-        std::reverse(bytes.begin(), bytes.end());
+        std::ranges::reverse(bytes);
     }
     return element_text({type.kind, type.bytes}, bytes);
 }
@@ -197,7 +197,7 @@ std::optional<std::string> text_of_numpy(const PickleValue& value) {
         return numpy_text(*type, value.arguments()[1]->text());
     }
     const auto extents = parts[1]->elements();
-    const bool is_one = std::all_of(extents.begin(), extents.end(), [](const PickleValue* extent) {
+    const bool is_one = std::ranges::all_of(extents, [](const PickleValue* extent) {
         return extent->kind == PickleKind::integer && extent->integer == 1;
     });
     return is_one ? numpy_text(*type, parts[4]->text()) : std::nullopt;

@@ -60,8 +60,8 @@ class Hdf5Output final : public OutputFormat {
 
     [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
                                   Bytes max_shard_size) const override {
-        std::for_each(tensors.begin(), tensors.end(),
-                      [](const OutputTensor& tensor) { require_link_name(tensor.name); });
+        std::ranges::for_each(tensors,
+                              [](const OutputTensor& tensor) { require_link_name(tensor.name); });
         Placement placement = pack(tensors, max_shard_size, endings().front());
         placement.format = this;
         placement.is_settled = false;
@@ -106,8 +106,8 @@ struct NamedRange {
 };
 
 void require_apart(std::vector<NamedRange> ranges, const PlacedFile& file) {
-    std::sort(ranges.begin(), ranges.end(),
-              [](const NamedRange& a, const NamedRange& b) { return a.begin < b.begin; });
+    std::ranges::sort(ranges,
+                      [](const NamedRange& a, const NamedRange& b) { return a.begin < b.begin; });
     Bytes reached = 1;  // the file's signature stands at 0
     for (const NamedRange& range : ranges) {
         if (range.begin < reached || range.bytes > file.size ||

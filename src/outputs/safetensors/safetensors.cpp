@@ -18,8 +18,8 @@ class Safetensors final : public OutputFormat {
 
     [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
                                   Bytes max_shard_size) const override {
-        std::for_each(tensors.begin(), tensors.end(),
-                      [](const OutputTensor& tensor) { require_header_name(tensor.name); });
+        std::ranges::for_each(tensors,
+                              [](const OutputTensor& tensor) { require_header_name(tensor.name); });
         Placement placement = pack(tensors, max_shard_size, endings().front());
         placement.format = this;
         for (PlacedFile& file : placement.files) {

@@ -21,7 +21,7 @@ bool is_kept(PickleOp code) {
     constexpr std::array<PickleOp, 8> kKept = {
         PickleOp::empty_dict, PickleOp::empty_list, PickleOp::tuple,  PickleOp::tuple1,
         PickleOp::tuple2,     PickleOp::tuple3,     PickleOp::reduce, PickleOp::newobj};
-    return std::find(kKept.begin(), kKept.end(), code) != kKept.end();
+    return std::ranges::find(kKept, code) != kKept.end();
 }
 
 }  // namespace

@@ -106,7 +106,7 @@ class TrainingFormat final : public OutputFormat {
                 add(file);
             }
         }
-        std::sort(more.begin(), more.end(), is_natural_before);
+        std::ranges::sort(more, is_natural_before);
         save_.files.insert(save_.files.end(), more.begin(), more.end());
         for (const std::string& name : save_.files) {
             ranks_.emplace(name, static_cast<Index>(ranks_.size()));

@@ -36,7 +36,7 @@ constexpr const char* kRanksFact = "shard_ranks";
 
 /// The extent of the layout's `*` in a segment of it; 0 where the segment has none.
 Index star_extent(const layout::SegmentAxes& segment, const std::vector<Index>& extents) {
-    const auto star = std::find(segment.axes.begin(), segment.axes.end(), kStar);
+    const auto star = std::ranges::find(segment.axes, kStar);
     return star == segment.axes.end()
                ? 0
                : extents[static_cast<std::size_t>(star - segment.axes.begin())];
@@ -46,11 +46,11 @@ Index star_extent(const layout::SegmentAxes& segment, const std::vector<Index>& 
 std::size_t star_dim(const layout::Layout& layout) {
     const auto holds_star = [](const layout::Dim& dim) {
         const auto segments = layout::segments_of({"", {dim}, ""});
-        return std::any_of(segments.begin(), segments.end(), [](const auto& segment) {
-            return std::find(segment.axes.begin(), segment.axes.end(), kStar) != segment.axes.end();
+        return std::ranges::any_of(segments, [](const auto& segment) {
+            return std::ranges::find(segment.axes, kStar) != segment.axes.end();
         });
     };
-    const auto found = std::find_if(layout.dims.begin(), layout.dims.end(), holds_star);
+    const auto found = std::ranges::find_if(layout.dims, holds_star);
     return static_cast<std::size_t>(found - layout.dims.begin());
 }
 
@@ -63,7 +63,7 @@ Index dropped_of(const catalogue::Tensor& tensor, const StoreMatch& match, const
     Index dropped = 0;
     int number = 0;
     for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
-        if (std::find(line.drop.begin(), line.drop.end(), segment.label) != line.drop.end()) {
+        if (std::ranges::find(line.drop, segment.label) != line.drop.end()) {
             dropped += star_extent(segment, bound.extents(number));
         }
         ++number;

@@ -63,9 +63,9 @@ void require_few_parts(Index n_parts) {
 
 bool is_fused(const FuseRules& rules, const std::vector<std::string>& axes) {
     const auto has = [&](const std::string& axis) {
-        return std::find(axes.begin(), axes.end(), axis) != axes.end();
+        return std::ranges::find(axes, axis) != axes.end();
     };
-    return std::any_of(rules.begin(), rules.end(), [&](const auto& rule) {
+    return std::ranges::any_of(rules, [&](const auto& rule) {
         return has(rule.second.front()) && has(rule.second.back());
     });
 }
@@ -74,15 +74,15 @@ void fuse_axes(const FuseRules& rules, const std::vector<Index>& extents, Segmen
                std::vector<Patch>& patches) {
     const std::vector<std::string> names = plan.axes;
     for (const auto& [axis, parts] : rules) {
-        const auto outer = std::find(plan.axes.begin(), plan.axes.end(), parts.front());
-        const auto inner = std::find(plan.axes.begin(), plan.axes.end(), parts.back());
+        const auto outer = std::ranges::find(plan.axes, parts.front());
+        const auto inner = std::ranges::find(plan.axes, parts.back());
         if (parts.size() != 2 || outer == plan.axes.end() || inner == plan.axes.end()) {
             continue;
         }
         const auto outer_at = static_cast<std::size_t>(outer - plan.axes.begin());
         const auto inner_at = static_cast<std::size_t>(inner - plan.axes.begin());
         const auto extent = extents[static_cast<std::size_t>(
-            std::find(names.begin(), names.end(), parts.back()) - names.begin())];
+            std::ranges::find(names, parts.back()) - names.begin())];
         std::vector<Patch> fused;
         for (const Patch& patch : patches) {
             fuse_pair(patch, outer_at, inner_at, extent, fused);

@@ -90,8 +90,8 @@ std::vector<Index> full_shape(const ShardGroup& group, const Model& model) {
 std::optional<std::vector<Index>> shape_after(const ShardGroup& group,
                                               const std::vector<JoinStep>& steps, Index n_tp) {
     const std::vector<Index>& local = group.shards.front()->shape;
-    const bool is_same = std::all_of(group.shards.begin(), group.shards.end(),
-                                     [&](const Shard* shard) { return shard->shape == local; });
+    const bool is_same = std::ranges::all_of(
+        group.shards, [&](const Shard* shard) { return shard->shape == local; });
     if (steps.empty() && !is_same) {
         return std::nullopt;  // replicas have one shape: a row on one rank and none on another
     }
@@ -428,8 +428,8 @@ JoinedShards join_shards(const Catalogue& catalogue, const Model& model,
     for (auto& [name, group] : groups) {
         // The primary copy is the one with the lowest coordinates: the same on every rank of the
         // run. Files mostly come in that order.
-        if (!std::is_sorted(group.shards.begin(), group.shards.end(), is_lower)) {
-            std::stable_sort(group.shards.begin(), group.shards.end(), is_lower);
+        if (!std::ranges::is_sorted(group.shards, is_lower)) {
+            std::ranges::stable_sort(group.shards, is_lower);
         }
         joined.tensors.push_back(join_group(name, group, model, catalogue));
         if (group.line == nullptr && group.shards.size() > 1) {

@@ -30,7 +30,7 @@ void collect_axes(const std::vector<layout::LayoutItem>& items, std::vector<std:
 
 /// An axis that counts equal copies, and is still there after fuse, is no part of the key.
 void count_copies(const models::Line& line, SegmentPlan& plan) {
-    const auto repeated = std::find(plan.axes.begin(), plan.axes.end(), line.repeat);
+    const auto repeated = std::ranges::find(plan.axes, line.repeat);
     if (repeated == plan.axes.end()) {
         return;
     }
@@ -107,7 +107,7 @@ LogicalSegments::LogicalSegments(const Model& model) : model_(model) {
         }
     }
     for (auto& [logical, captures] : captures_of_logical_) {
-        std::sort(captures.begin(), captures.end());
+        std::ranges::sort(captures);
         captures.erase(std::unique(captures.begin(), captures.end()), captures.end());
     }
 }
@@ -138,12 +138,11 @@ const std::vector<SegmentPlan>& LogicalSegments::plans_of(const models::Line& li
         plan.id = segment_id(line.logical, segment.label);
         plan.axes = segment.axes;
         plan.is_fused = is_fused(model_.dialect->fuse, plan.axes);
-        plan.is_dropped =
-            std::find(line.drop.begin(), line.drop.end(), segment.label) != line.drop.end();
+        plan.is_dropped = std::ranges::find(line.drop, segment.label) != line.drop.end();
         plan.n_keys = keys.size();
         plan.key_slot.assign(plan.axes.size(), kStays);
         for (std::size_t slot = 0; slot < keys.size(); ++slot) {
-            const auto axis = std::find(plan.axes.begin(), plan.axes.end(), keys[slot]);
+            const auto axis = std::ranges::find(plan.axes, keys[slot]);
             if (axis != plan.axes.end()) {
                 plan.key_slot[static_cast<std::size_t>(axis - plan.axes.begin())] =
                     static_cast<int>(slot);

@@ -192,7 +192,7 @@ std::vector<StoreMatch> StoreMatcher::hits(const std::string& name, std::size_t 
         return !symbols_.holds(hit.line->condition, hit.captures);
     });
     // A number may be that of a layer or, counted from the last one, of an MTP layer.
-    if (std::any_of(hits.begin(), hits.end(), [&](const StoreMatch& hit) { return counts(hit); })) {
+    if (std::ranges::any_of(hits, [&](const StoreMatch& hit) { return counts(hit); })) {
         std::erase_if(hits, [&](const StoreMatch& hit) { return !counts(hit); });
     }
     // Lines may differ in rank only (several stored forms under one name); with a single hit a
@@ -205,7 +205,7 @@ std::vector<StoreMatch> StoreMatcher::hits(const std::string& name, std::size_t 
 }
 
 bool StoreMatcher::counts(const StoreMatch& hit) const {
-    return std::all_of(hit.captures.begin(), hit.captures.end(), [&](const auto& capture) {
+    return std::ranges::all_of(hit.captures, [&](const auto& capture) {
         return !symbols_.is_index(capture.first) ||
                capture.second < symbols_.try_value(capture.first).value_or(0);
     });

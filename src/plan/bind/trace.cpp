@@ -53,8 +53,8 @@ std::vector<SegmentName> segments_of_line(const models::Line& line,
 }
 
 bool share_segment(const std::vector<SegmentName>& a, const std::vector<SegmentName>& b) {
-    return std::any_of(a.begin(), a.end(), [&](const SegmentName& one) {
-        return std::any_of(b.begin(), b.end(), [&](const SegmentName& other) {
+    return std::ranges::any_of(a, [&](const SegmentName& one) {
+        return std::ranges::any_of(b, [&](const SegmentName& other) {
             return one.label == other.label && is_same(one.logical, other.logical);
         });
     });

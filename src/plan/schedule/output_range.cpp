@@ -6,8 +6,8 @@
 namespace shardweld::plan {
 
 std::vector<OutputRange> united(std::vector<OutputRange> ranges) {
-    std::sort(ranges.begin(), ranges.end(),
-              [](const OutputRange& a, const OutputRange& b) { return a.begin < b.begin; });
+    std::ranges::sort(ranges,
+                      [](const OutputRange& a, const OutputRange& b) { return a.begin < b.begin; });
     std::vector<OutputRange> whole;
     for (const OutputRange& range : ranges) {
         if (range.begin >= range.end) {

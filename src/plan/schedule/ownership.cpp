@@ -29,7 +29,7 @@ std::vector<Bytes> file_begins(const OutputSpace& space, const outputs::Placemen
 
 /// The index of the interval that holds a position before the end of the output space.
 std::size_t interval_of(const std::vector<Bytes>& begins, Bytes position) {
-    const auto after = std::upper_bound(begins.begin(), begins.end(), position);
+    const auto after = std::ranges::upper_bound(begins, position);
     return static_cast<std::size_t>(after - begins.begin()) - 1;
 }
 
@@ -109,7 +109,7 @@ class Cutter {
     }
     /// Whether output space and file go together to here; at the ends of files it does not matter.
     [[nodiscard]] bool is_at(Bytes position, Bytes offset) const {
-        if (std::binary_search(files_.begin(), files_.end(), position)) {
+        if (std::ranges::binary_search(files_, position)) {
             return true;
         }
         const std::size_t at = interval_of(space_.begins, position);

@@ -87,7 +87,7 @@ std::vector<int> choose_readers(const Visibility& visibility,
             readers.push_back(groups[group][i * groups[group].size() / share[group]]);
         }
     }
-    std::sort(readers.begin(), readers.end());
+    std::ranges::sort(readers);
     return readers;
 }
 
@@ -218,8 +218,7 @@ void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const PlanCho
     plan.strategy = strategy;
     plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || hides_files);
     plan.read_cuts = share_reading(plan);
-    const bool any_scattered =
-        std::find(plan.scattered.begin(), plan.scattered.end(), true) != plan.scattered.end();
+    const bool any_scattered = std::ranges::find(plan.scattered, true) != plan.scattered.end();
     LimitNeeds needs{plan.n_ranks(), plan.is_lockstep, any_scattered, folds(plan.targets),
                      choice.read_ahead};
     needs.has_replicas = plan.compared_bytes > 0;
@@ -262,18 +261,17 @@ Visibility Visibility::everywhere(int n_ranks, std::size_t n_files) {
 }
 
 bool is_scattered(const Target& target) {
-    return std::any_of(target.operands.begin(), target.operands.end(), [](const Operand& operand) {
+    return std::ranges::any_of(target.operands, [](const Operand& operand) {
         const auto& loops = operand.copy.loops;
-        return !loops.empty() &&
-               std::none_of(loops.begin(), loops.end(), [](const layout::Loop& loop) {
-                   return loop.src_stride == 1 && loop.dst_stride == 1;
-               });
+        return !loops.empty() && std::ranges::none_of(loops, [](const layout::Loop& loop) {
+            return loop.src_stride == 1 && loop.dst_stride == 1;
+        });
     });
 }
 
 bool folds(const std::vector<Target>& targets) {
-    return std::any_of(targets.begin(), targets.end(),
-                       [](const Target& target) { return target.fold || !target.folded.empty(); });
+    return std::ranges::any_of(
+        targets, [](const Target& target) { return target.fold || !target.folded.empty(); });
 }
 
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets) {
@@ -354,7 +352,7 @@ int Plan::reader_of(const Operand& operand, const Target& target, int owner) con
         return owner;
     }
     const ReadCut at{operand.file, address_of(target, operand)};
-    const auto after = std::upper_bound(read_cuts.begin(), read_cuts.end(), at, is_before);
+    const auto after = std::ranges::upper_bound(read_cuts, at, is_before);
     return after == read_cuts.begin() ? owner : static_cast<int>(std::prev(after)->reader);
 }
 
@@ -438,9 +436,9 @@ std::vector<Slice> work_of(const Plan& plan, OutputRange range) {
         return work;
     }
     const auto& begins = plan.space.begins;
-    auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), range.begin) -
-                                       begins.begin()) -
-              1;
+    auto at =
+        static_cast<std::size_t>(std::ranges::upper_bound(begins, range.begin) - begins.begin()) -
+        1;
     for (; at < plan.space.order.size() && begins[at] < range.end; ++at) {
         const std::uint32_t number = plan.space.order[at];
         const WrittenTensor& tensor = plan.tensor(number);

@@ -28,7 +28,7 @@ struct SharedView {
 /// The part of `bytes` that brings each of `loads` to one level, as far as they are below it.
 std::vector<Bytes> shares_to_level(const std::vector<Bytes>& loads, Bytes bytes) {
     std::vector<Bytes> sorted = loads;
-    std::sort(sorted.begin(), sorted.end());
+    std::ranges::sort(sorted);
     Bytes level = 0;
     Bytes below = bytes;
     for (std::size_t n = 1; n <= sorted.size(); ++n) {
@@ -152,7 +152,7 @@ class Sharing {
             }
             views.push_back(std::move(one));
         }
-        std::stable_sort(views.begin(), views.end(), [](const SharedView& a, const SharedView& b) {
+        std::ranges::stable_sort(views, [](const SharedView& a, const SharedView& b) {
             return a.ranks.size() < b.ranks.size();
         });
         return views;
@@ -193,9 +193,8 @@ Bytes address_of(const Target& target, const Operand& operand) {
 
 std::vector<ReadCut> share_reading(const Plan& plan) {
     const auto& sees = plan.visibility.group_sees;
-    const bool is_all_seen = std::all_of(sees.begin(), sees.end(), [](const auto& files) {
-        return std::find(files.begin(), files.end(), false) == files.end();
-    });
+    const bool is_all_seen = std::ranges::all_of(
+        sees, [](const auto& files) { return std::ranges::find(files, false) == files.end(); });
     if (plan.n_ranks() == 1 || (plan.strategy == Strategy::direct && is_all_seen)) {
         return {};
     }

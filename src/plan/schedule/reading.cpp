@@ -46,9 +46,8 @@ Reading in_windows(Copy copy, const ReadingSteps& steps) {
     Index n_windows = 1;
     Index span = layout::src_span(copy).extent;
     while (!copy.loops.empty()) {
-        const auto widest = std::max_element(
-            copy.loops.begin(), copy.loops.end(),
-            [](const Loop& a, const Loop& b) { return a.src_stride < b.src_stride; });
+        const auto widest = std::ranges::max_element(
+            copy.loops, [](const Loop& a, const Loop& b) { return a.src_stride < b.src_stride; });
         const Index inner = span - (widest->extent - 1) * widest->src_stride;
         const Index gap = widest->src_stride - inner;
         if (gap <= 0 || static_cast<Bytes>(gap) * steps.element_bytes <= kSmallGap) {

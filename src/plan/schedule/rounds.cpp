@@ -105,9 +105,8 @@ bool Rounds::has_more(std::size_t owner) {
 /// buffer bytes, or a round's for scattered targets; at least one element further.
 Bytes Rounds::step_end(Bytes begin, Bytes run_end, Bytes most) const {
     const auto& begins = plan_.space.begins;
-    auto at = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), begin) -
-                                       begins.begin()) -
-              1;
+    auto at =
+        static_cast<std::size_t>(std::ranges::upper_bound(begins, begin) - begins.begin()) - 1;
     const bool is_scattered = plan_.is_read_scattered(plan_.space.order[at]);
     Bytes room =
         is_scattered ? std::min(most, plan_.limits.round) : std::min(most, plan_.limits.step);
@@ -141,8 +140,7 @@ void Rounds::fill(int owner, OutputRange& range, std::vector<Bytes>& sent) {
     OwnerWork& run = runs_[static_cast<std::size_t>(owner)];
     const Bytes end = run.parts[run.part].end;
     const Bytes limit = step_end(run.at, end, plan_.limits.round);
-    const bool is_first =
-        std::all_of(sent.begin(), sent.end(), [](Bytes bytes) { return bytes == 0; });
+    const bool is_first = std::ranges::all_of(sent, [](Bytes bytes) { return bytes == 0; });
     const std::vector<Bytes> before = sent;
     Bytes received = 0;
     while (range.end < limit) {
@@ -158,9 +156,9 @@ void Rounds::fill(int owner, OutputRange& range, std::vector<Bytes>& sent) {
             received = most_added(with, before, runs_.size());
             most /= 2;
         } while (received > plan_.limits.receive && range.end == range.begin && most > 0);
-        const bool fits = received <= plan_.limits.receive &&
-                          std::all_of(with.begin(), with.end(),
-                                      [&](Bytes bytes) { return bytes <= plan_.limits.send; });
+        const bool fits =
+            received <= plan_.limits.receive &&
+            std::ranges::all_of(with, [&](Bytes bytes) { return bytes <= plan_.limits.send; });
         if (!fits && !(is_first && range.end == range.begin)) {
             break;
         }
@@ -204,7 +202,7 @@ bool Rounds::next_part(std::vector<OutputRange>& ranges) {
         }
         any = any || range.end > range.begin;
     }
-    most_.sent = std::max(most_.sent, *std::max_element(sent.begin(), sent.end()));
+    most_.sent = std::max(most_.sent, *std::ranges::max_element(sent));
     return any;
 }
 

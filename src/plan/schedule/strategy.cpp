@@ -114,8 +114,8 @@ Bytes replica_bytes(const Target& target) {
 std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files) {
     std::size_t n_hidden = 0;
     for (std::size_t file = 0; file < files.size(); ++file) {
-        n_hidden += std::any_of(visibility.group_sees.begin(), visibility.group_sees.end(),
-                                [&](const auto& sees) { return !sees[file]; })
+        n_hidden += std::ranges::any_of(visibility.group_sees,
+                                        [&](const auto& sees) { return !sees[file]; })
                         ? 1U
                         : 0U;
     }
