@@ -18,6 +18,14 @@ for model in "$WORK"/models/*; do
     same "$model/again" "$model/hub"
     expect_code 0 "$SHARDWELD" recipes "$(basename "$model")"
     grep -q "match @model_type = \"$(basename "$model")\"" "$WORK/out" || fail "$(basename "$model"): $(<"$WORK/out")"
+    expect_code 0 "$SHARDWELD" recipes "$(basename "$model")" --config "$WORK/config" --json
+    python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["recipe"] != sys.argv[2])' "$WORK/out" "$(basename "$model")" || fail "$(basename "$model"): $(<"$WORK/out")"
+    # Servers look for the saved names.
+    "$SHARDWELD" check "$model/hub" --target vllm >"$WORK/hub" || true
+    "$SHARDWELD" check "$model/tree" --target vllm >"$WORK/tree" || true
+    ! grep 'transformers saves models of this model_type' "$WORK/hub" || fail "$(basename "$model"): names that are saved are told"
+    [[ "$model" == */jais2 ]] || grep -q '^error .*transformers saves models of this model_type' "$WORK/tree" || fail "$(basename "$model"): names of the tree are not told: $(<"$WORK/tree")"
+    grep -q "of the family $(basename "$model") are not checked" "$WORK/hub" || fail "$(basename "$model"): $(<"$WORK/hub")"
     back=(reshape "$model/hub" "$model/back" --to fsdp:world=2 --no_fsync)
     if [[ "$model" == */lara_mini ]]; then
         # How long each of the joined parts was, the saved tensor does not tell.
@@ -34,6 +42,7 @@ model="$WORK/models/glm5_next"
 cp "$model/tree/config.json" "$WORK/config"
 python3 "$TESTS/support/edit_safetensors.py" "$model/tree/model.safetensors" reshape model.language_model.layers.1.self_attn.conv1d.weight 4,1,9
 expect_code 6 "$SHARDWELD" merge --backend hf --local_dir "$model/tree" --hf_config "$WORK/config" --target_dir "$WORK/odd" -q
-# A type without a recipe is refused with the reason, where its own saving renames.
+# A type that could not be proved has none.
+sed -i 's/glm5_next/inkling_mm_model/' "$WORK/config/config.json"
 expect_code 5 "$SHARDWELD" recipes --json --config "$WORK/config"
 finish

@@ -55,6 +55,12 @@ sed '/extra_norm/d' "$WORK/suggested.recipe" >"$WORK/short.recipe"
 expect_code 13 "$SHARDWELD" recipes check "$WORK/short.recipe" --ref "$WORK/new"
 grep -q '^missing: model.layers.0.extra_norm.weight' "$WORK/out" || fail "check does not name what is missing: $(cat "$WORK/out")"
 expect_code 2 "$SHARDWELD" recipes suggest && expect_text "--ref"
+# What asks transformers says so where Python has none.
+mkdir "$WORK/none"
+echo 'raise ImportError("no torch here")' | tee "$WORK/none/torch.py" >"$WORK/none/safetensors.py"
+PYTHONPATH="$WORK/none" expect_code 5 "$SHARDWELD" recipes generate opt --out "$WORK/made" && expect_text "no torch here"
+[[ ! -e "$WORK/made" ]] || fail "recipes generate writes without transformers"
+expect_code 2 "$SHARDWELD" recipes generate && expect_text "needs a model type"
 
 # A config.json that promises more than any model has is refused at once, also where conditions leave all of it out.
 python3 - "$TESTS/support" "$TESTS/data/hf_names/qwen3_moe.json" "$WORK/promises" <<'P' || fail "cannot make a model"

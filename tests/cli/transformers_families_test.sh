@@ -23,5 +23,9 @@ for expected in "$made"/*/expected; do
     n_families=$((n_families + 1))
 done
 echo "$n_families models"
+# Recipes made anew of what is installed: a type that is cut, and one that it does not have.
+PATH="$(dirname "$(command -v "$python")"):$PATH" expect_code 5 "$SHARDWELD" recipes generate laguna no_such --out "$WORK/recipes" && expect_text "no recipe could be proved for no_such"
+grep -qx 'laguna cut' "$WORK/out" || fail "laguna: $(<"$WORK/out")"
+[[ "$(ls "$WORK/recipes")" == laguna.recipe ]] || fail "recipes generate writes $(ls "$WORK/recipes")"
 ((n_families >= 100)) || fail "only $n_families models could be made"
 finish

@@ -319,7 +319,10 @@ EvaluatedRecipe evaluate_recipe(const models::RecipeLibrary& library, const mode
     found.passes = recipe.passes;
     take_renames(recipe, found);
     const models::Symbols symbols = symbols_of(library, recipe, config);
-    found.fault = recipe_fault([&] { take_expected(recipe, symbols, found); });
+    if (models::promises_tensors(
+            recipe)) {  // others say how tensors are called, not which there are
+        found.fault = recipe_fault([&] { take_expected(recipe, symbols, found); });
+    }
     if (!found.fault.empty()) {
         found.tensors.clear();
     } else if (!recipe_fault([&] { take_whole(recipe, symbols, found); }).empty()) {
@@ -338,16 +341,15 @@ void print_evaluated_recipe(const models::RecipeLibrary& library, const std::str
     try {
         const models::Config config = config_in(directory);
         found.renamed = models::SavedModel(config, known_type(config)).renamed_parts();
-        const models::Recipe* const named = library.find_recipe(name);
+        const models::Recipe* named = library.find_recipe(name);
+        named = named == nullptr ? library.find_generated(name) : named;
         const models::Recipe& recipe =
             named == nullptr ? models::recipe_for(library, config) : *named;
-        if (named == nullptr && !models::promises_tensors(recipe)) {
-            throw Error(ErrorCode::unsupported,
-                        path.string() + ": the recipe " + recipe.name +
-                            " says how tensors are called, not which ones a model has",
-                        "merge checkpoints with it, or give one with --recipe");
-        }
+        const std::vector<std::string> renamed = std::move(found.renamed);
         found = evaluate_recipe(library, recipe, config);
+        if (!models::promises_tensors(recipe)) {
+            found.renamed = renamed;
+        }
     } catch (const Error& error) {
         found.fault = error.what();
         print_evaluated(found, out);

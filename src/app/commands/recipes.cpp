@@ -227,8 +227,9 @@ int recipes(const Job& job, std::ostream& out) {
         return 0;
     }
     const auto is_known = [&](const std::string& name) {
-        return job.model.config ? library.find_recipe(name) != nullptr
-                                : library.source_of(name) != nullptr;
+        return job.model.config
+                   ? library.find_recipe(name) != nullptr || library.find_generated(name) != nullptr
+                   : library.source_of(name) != nullptr;
     };
     if (const auto made = models::generated_source(job.topic);
         made && !job.model.config && !is_known(job.topic)) {

@@ -66,13 +66,18 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
                         catalogue.format + " ones have their own",
                     "leave it out");
     }
+    constexpr std::string_view kSaved = "huggingface";  // the format of saved models
+    const bool has_saved_names = choice.output.form.empty() || catalogue.format == kSaved;
     try {
-        return models::recipe_for(library, prepared.config);
+        const models::Recipe& recipe = models::recipe_for(library, prepared.config);
+        if (is_free && !recipe.is_extra && !models::promises_tensors(recipe)) {
+            judge_unknown_types(prepared.config, has_saved_names, prepared.warnings);
+        }
+        return recipe;
     } catch (const Error& error) {
         const models::Recipe* const as_stored = library.find_recipe(kModuleTree);
-        if (!is_free ||
-            !accept_without_recipe(library, error, catalogue, prepared.config, *as_stored,
-                                   choice.output.form.empty(), prepared.warnings)) {
+        if (!is_free || !accept_without_recipe(library, error, catalogue, prepared.config,
+                                               *as_stored, has_saved_names, prepared.warnings)) {
             throw;
         }
         return *as_stored;

@@ -49,6 +49,30 @@ std::vector<std::string> unknown_types(const models::Config& config) {
     return unknown;
 }
 
+/// The first two numbers of the first text behind its last blank: "5.24" of "transformers 5.24.0".
+std::vector<Index> release_of(std::string_view text) {
+    std::vector<Index> numbers;
+    for (const std::string_view part : split(text.substr(text.rfind(' ') + 1), '.')) {
+        const auto number = parse_index(part);
+        if (!number || numbers.size() == 2) {
+            break;
+        }
+        numbers.push_back(*number);
+    }
+    return numbers;
+}
+
+bool is_newer(std::string_view version, std::string_view than) {
+    return release_of(version) > release_of(than);
+}
+
+/// What to do about a type whose saved names are not proved.
+std::string recipe_hint(const std::string& type) {
+    return "`shardweld recipes generate " + printable(type) +
+           "` makes a recipe of the transformers that is installed, and proves it: give that one, "
+           "or your own, with --recipe; merge --names module keeps the tensors as they are stored";
+}
+
 bool has_recipe(const models::RecipeLibrary& library, models::Config config,
                 const std::string& type) {
     config.set(kTypeField, "\"" + type + "\"");
@@ -102,34 +126,50 @@ void require_saved_names(const models::Config& config, const models::Recipe& rec
         "to write the tensors as they are stored");
 }
 
+void judge_unknown_types(const models::Config& config, bool has_saved_names,
+                         std::vector<Warning>& warnings) {
+    const auto unknown = unknown_types(config);
+    if (unknown.empty()) {
+        return;
+    }
+    const std::string what =
+        models::saving_library() + " does not know the model_type " + listed(unknown);
+    // What it saves itself says its version; other code has other versions, or none.
+    const auto version = config.text("transformers_version").value_or("");
+    if (has_saved_names && config.keys("auto_map").empty() &&
+        is_newer(version, models::saving_library())) {
+        throw Error(ErrorCode::unsupported,
+                    config.origin() + ": " + what + ", but transformers " + printable(version) +
+                        ", which wrote it, may, and save tensors under other names",
+                    recipe_hint(unknown.front()));
+    }
+    warnings.push_back(
+        {"names_unchecked", "",
+         what + ": whether its own code saves tensors under other names or in other shapes is "
+                "not known; compare them with those of a released model"});
+}
+
 bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
                            const catalogue::Catalogue& catalogue, const models::Config& config,
-                           const models::Recipe& recipe, bool is_written,
+                           const models::Recipe& recipe, bool has_saved_names,
                            std::vector<Warning>& warnings) {
     const std::string type = known_type(config);
     if (no_recipe.code() != ErrorCode::unsupported) {
-        if (no_recipe.code() == ErrorCode::mismatch && is_written && !type.empty() &&
+        if (no_recipe.code() == ErrorCode::mismatch && has_saved_names && !type.empty() &&
             !has_recipe(library, config, type)) {
             require_saved_names(config, recipe, models::SavedModel(config, type), false,
                                 stored_names_in(catalogue));
         }
         return false;
     }
-    // What was tried and came out otherwise than transformers saves it.
-    if (is_written && models::refusal_of(type).starts_with("merged by")) {
-        return false;
+    if (has_saved_names && !models::refusal_of(type).empty()) {
+        throw Error(no_recipe.code(), no_recipe.what(), recipe_hint(type));
     }
     warnings.push_back({"family_unknown", "",
                         std::string(no_recipe.what()) +
                             ": tensors keep the names and forms they are stored in: "
                             "--names module says that this is meant"});
-    if (const auto unknown = unknown_types(config); !unknown.empty()) {
-        warnings.push_back(
-            {"names_unchecked", "",
-             models::saving_library() + " does not know the model_type " + listed(unknown) +
-                 ": whether its own code saves tensors under other names or in other shapes is "
-                 "not known; compare them with those of a released model"});
-    }
+    judge_unknown_types(config, has_saved_names, warnings);
     return true;
 }
 

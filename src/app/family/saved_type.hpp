@@ -32,13 +32,19 @@ void require_saved_names(const models::Config& config, const models::Recipe& rec
                          const models::SavedModel& saved, bool has_recipe,
                          const std::vector<std::string>& names);
 
+/// What is to be said of types in config.json that transformers does not know. Error(unsupported)
+/// where a newer one than the lists are of wrote it, which may save tensors otherwise.
+void judge_unknown_types(const models::Config& config, bool has_saved_names,
+                         std::vector<Warning>& warnings);
+
 /// What is to be said of a family without a recipe: warnings. False where config.json names no
-/// family. Error(unsupported) where it names none but `architectures` does, and that one is saved
-/// otherwise than the checkpoint has it. `recipe`: as above; `is_written`: as a model, not as a
-/// training checkpoint.
+/// family. Error(unsupported) where its type was tried and could not be proved, or where it names
+/// none but `architectures` does, and that one is saved otherwise than the checkpoint has it.
+/// `recipe`: as above; `has_saved_names`: what is written, or read, has the names of a saved model,
+/// and not of training checkpoints alone.
 bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
                            const catalogue::Catalogue& catalogue, const models::Config& config,
-                           const models::Recipe& recipe, bool is_written,
+                           const models::Recipe& recipe, bool has_saved_names,
                            std::vector<Warning>& warnings);
 
 }  // namespace shardweld::app

@@ -178,7 +178,7 @@ def _tell_unknown(model: Model, found: Findings) -> None:
         ended = ".^." + "".join(("#" if is_number(part) else part) + "." for part in name.split(".")) + "$."
         if any(run in ended for run in model.family.renamed):
             found.of(name, "transformers saves models of this model_type with other names or shapes of tensors, which engines look for: ",
-                     "save it with transformers' save_pretrained, or give merge a recipe")
+                     f"write it again with shardweld merge --backend hf{'' if model.family.name else ', and a recipe, or save it with save_pretrained'}")
 
 
 def rule_names(model: Model, found: Findings) -> None:
