@@ -14,7 +14,9 @@ Types of which no class could be made have "?" as the last; stderr says why.
 """
 
 import collections
+import importlib.util
 import itertools
+import pathlib
 import re
 import sys
 import textwrap
@@ -24,6 +26,9 @@ import transformers
 from transformers.core_model_loading import revert_weight_conversion
 from transformers.modeling_utils import remove_tied_weights_from_state_dict
 from transformers.models.auto import modeling_auto
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "python/commands"))
+from shardweld_commands.recipes_generate import models as recipes_generate  # noqa: E402
 
 FIELD = "tie_word_embeddings"
 # Of configurations whose defaults make no model.
@@ -49,9 +54,17 @@ NGRAMS = {
 SETTINGS["qwen4_exp_text"] = NGRAMS
 SETTINGS["qwen4_exp"] = {f"text_config.{key}": value for key, value in NGRAMS.items()}
 
+for name in "chameleon cohere_compass cohere_compass_text dbrx diffusion_gemma granite4_vision".split():
+    SETTINGS[name] = recipes_generate.SETTINGS[name]
+
 
 def squeezed(name):
     return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def modeling_of(configuration):
+    name = configuration.__module__.replace(".configuration_", ".modeling_")
+    return importlib.import_module(name if importlib.util.find_spec(name) else configuration.__module__)
 
 
 def classes_by_type():
@@ -60,6 +73,12 @@ def classes_by_type():
         if name.startswith("MODEL") and name.endswith("_MAPPING_NAMES"):
             for model_type, classes in getattr(modeling_auto, name).items():
                 found[model_type].update([classes] if isinstance(classes, str) else classes)
+    # Parts of composite models that no auto class knows, as far as they tie tensors of their own.
+    for model_type in set(transformers.CONFIG_MAPPING) - set(found):
+        configuration = transformers.CONFIG_MAPPING[model_type]
+        module = modeling_of(configuration)
+        found[model_type].update(name for name, one in vars(module).items() if isinstance(one, type) and issubclass(one, transformers.PreTrainedModel)
+                                 and one.config_class is configuration and one._tied_weights_keys)
     return found
 
 
@@ -71,8 +90,9 @@ def made(model_type, name):
         for one in above:
             part = getattr(part, one)
         setattr(part, last, value)
+    module = modeling_of(type(config))
     with torch.device("meta"):
-        return getattr(transformers, name)(config)
+        return getattr(transformers, name, getattr(module, name, None))(config)
 
 
 def hidden(name):

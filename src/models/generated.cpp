@@ -4,6 +4,8 @@
 
 #include "core/text.hpp"
 
+#include "saved_form.hpp"
+
 namespace shardweld::models {
 
 namespace {
@@ -64,8 +66,11 @@ std::optional<RecipeFile> generated_source(std::string_view model_type) {
 }
 
 std::string refusal_of(std::string_view model_type) {
-    const TriedType* const type = find_tried(model_type);
-    return type == nullptr ? "" : type->refused;
+    if (const TriedType* const type = find_tried(model_type)) {
+        return type->refused;
+    }
+    const SavedForm* const form = saved_form_of(model_type);
+    return form != nullptr && form->is_unknown ? "no model of it could be built" : "";
 }
 
 }  // namespace shardweld::models

@@ -22,7 +22,8 @@ struct TriedType {
 };
 const std::vector<TriedType>& tried_types();
 
-/// Why a model type has no recipe; "": it has one, or was not tried.
+/// Why a model type has no recipe, and nothing says that it needs none; "": it has one, or was not
+/// tried.
 std::string refusal_of(std::string_view model_type);
 
 }  // namespace shardweld::models

@@ -61,7 +61,10 @@ SavedForms parse_forms(std::string_view text) {
             form.ties.push_back({tie.substr(0, at), tie.substr(at + 1)});
         }
         for (const std::string& run : words_in(cells[3])) {
-            form.renamed.push_back("." + run + ".");
+            form.is_unknown = run == "?";
+            if (!form.is_unknown) {
+                form.renamed.push_back("." + run + ".");
+            }
         }
         std::string type = std::move(names.front());
         names.erase(names.begin());

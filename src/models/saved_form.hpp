@@ -29,6 +29,7 @@ struct SavedForm {
     std::vector<TiedNames> ties;
     /// ".layers.#.mlp.": what is renamed has one of these in its name, and no saved name has.
     std::vector<std::string> renamed;
+    bool is_unknown = false;  ///< no class of it could be made, and nothing is known
 };
 
 /// "transformers 5.24.0", of which the list is.

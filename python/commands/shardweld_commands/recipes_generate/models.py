@@ -54,7 +54,7 @@ SETTINGS = {
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]},
     "mamba2": {"num_heads": 8},
     "apertus1p5": {"text_config.vocab_size": 266752},
-    **{"esm": {"vocab_size": 33, "pad_token_id": 1}, "esmc": {"num_key_value_heads": 4}, "reformer": {"is_decoder": True}, "squeezebert": {"embedding_size": 64}},
+    **{"esm": {"vocab_size": 33, "pad_token_id": 1}, "esmc": {"num_key_value_heads": 4}, "reformer": {"is_decoder": True, "axial_pos_embds": False}, "squeezebert": {"embedding_size": 64}},
     "fun_asr_nano": {"adaptor_config.intermediate_size": 16},
     "granite4_vision": {"deepstack_layer_map": [[0, 0], [1, 1]], "downsample_rate": "1/2"},
     "kyutai_speech_to_text": {"audio_pad_token_id": 100},

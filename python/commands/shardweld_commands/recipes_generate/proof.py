@@ -33,7 +33,7 @@ def difference(expected, got):
     return f"{len(lacks)} lacking, {len(more)} more, {len(differs)} others: {(lacks + more + differs)[0]}" if lacks or more or differs else ""
 
 
-UNTOLD = "does not tell how large its parts are"
+UNTOLD, UNSUPPORTED = "does not tell how large its parts are", f"code {command.UNSUPPORTED}:"
 
 
 def run(words, launcher=()):
@@ -90,7 +90,7 @@ def prove(recipe, model, work, starts):
 
 def try_type(model_type, name, work, starts):
     """The kind that proved.list has, the recipe's text, and the settings with which it was tried beside the usual ones. Refused where it is not proved."""
-    step, rules, ways = "no small model: ", Rules(), ""
+    step, rules, ways, proved = "no small model: ", Rules(), "", []
     path = work / f"{model_type}.recipe"
     try:
         settings = dict(variants(model_type))
@@ -101,10 +101,15 @@ def try_type(model_type, name, work, starts):
         path.write_text(text)
         step = "save_pretrained: "
         for switch, config in settings.items():
-            ways = prove(path, filled_model(model_type, config), work / "proof", {1: []} if switch else starts) or ways
+            try:
+                ways = prove(path, filled_model(model_type, config), work / "proof", {1: []} if switch else starts) or ways
+                proved += [switch] if switch else []
+            except Refused as why:
+                if not (switch and str(why).startswith(UNSUPPORTED)):  # such models are refused by name
+                    raise Refused(f"with {switch} otherwise, {why}" if switch else str(why)) from why
             shutil.rmtree(work / "proof")
-    except Refused as why:
-        raise Refused(f"with {switch} otherwise, {why}" if step.startswith("save") and switch else str(why)) from why
+    except Refused:
+        raise
     except Exception as error:  # noqa: BLE001: libraries that are not there, configurations that make no model or are not saved
-        raise Refused(f"{step}{type(error).__name__}: {' '.join(str(error).split())[:110]}") from error
-    return ("cut" if is_cut else "renamed" if is_renamed else "plain") + ways, text, [*settings][1:]
+        raise Refused(step + (" ".join(str(error).split())[:110] or type(error).__name__)) from error
+    return ("cut" if is_cut else "renamed" if is_renamed else "plain") + ways, text, proved
