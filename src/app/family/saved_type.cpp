@@ -118,8 +118,11 @@ void require_saved_names(const models::Config& config, const models::Recipe& rec
     throw Error(
         ErrorCode::unsupported,
         config.origin() + ": this is " +
-            (has_recipe ? "a model with a part that has no recipe, " + family
-                        : family + ", which has no recipe") +
+            (has_recipe
+                 ? "a model with a part that has no recipe, " + family
+                 : family + (recipe.match == nullptr
+                                 ? ", which has no recipe"
+                                 : ", whose recipe is not for this class, or a part of it")) +
             ", and " + models::saving_library() + " saves " + counted(renamed.size(), "tensor") +
             " under other names or in other shapes than the checkpoint has: " + listed(renamed),
         "engines look for the saved ones: give a recipe with --recipe, or --names module "

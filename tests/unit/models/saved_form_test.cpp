@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "models/generated.hpp"
+
 #include "support.hpp"
 
 namespace shardweld::models {
@@ -50,6 +52,20 @@ TEST(SavedForm, finds_the_name_that_is_kept_behind_several) {
         kept[names[copy]] = "model.shared.weight";
     }
     EXPECT_EQ(saved("{}", "bart").second_names(names), kept);
+}
+
+TEST(SavedForm, ties_what_a_part_inside_ties) {
+    const std::vector<std::string> names = {"text_model.lm_head.weight",
+                                            "text_model.model.embed_tokens.weight"};
+    const std::string text = R"({"text_config": {"model_type": "kosmos_2_5_text_model"}})";
+    EXPECT_EQ(saved(text, "kosmos-2.5").second_names(names), (NameMap{{names[0], names[1]}}));
+}
+
+TEST(SavedForm, tells_of_which_types_nothing_is_known) {
+    EXPECT_NE(refusal_of("autoformer"), "");  // no class of it could be made
+    EXPECT_NE(refusal_of("inkling_mm_model"), "");
+    EXPECT_EQ(refusal_of("opt"), "");
+    EXPECT_EQ(refusal_of("nobody_knows"), "");
 }
 
 TEST(SavedForm, looks_where_the_text_part_ties_its_own) {

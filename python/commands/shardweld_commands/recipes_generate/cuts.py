@@ -147,14 +147,11 @@ class Cut:
 
 def head_fields(config, name):
     """Fields with numbers of attention heads, those of the tower that the name is of first."""
-    found = []
-    for key, part in config.to_dict().items():
-        if isinstance(part, dict) and isinstance(part.get("num_attention_heads"), int):
-            found.append((f"{key}.num_attention_heads", part["num_attention_heads"]))
+    whole = config.to_dict()
+    found = [(f"{key}.num_attention_heads", part["num_attention_heads"]) for key, part in whole.items()
+             if isinstance(part, dict) and isinstance(part.get("num_attention_heads"), int)]
     found.sort(key=lambda one: ("vision" in name) != ("vision" in one[0]))
-    if isinstance(getattr(config, "num_attention_heads", None), int):
-        found.append(("num_attention_heads", config.num_attention_heads))
-    return found
+    return found + [(key, whole[key]) for key in ("num_attention_heads",) if isinstance(whole.get(key), int)]
 
 
 class Rules:

@@ -29,7 +29,7 @@ SMALL = {
     **dict.fromkeys("mamba_d_head hidden_size_per_layer_input".split(), 16),
     **dict.fromkeys("qk_rope_head_dim qk_nope_head_dim linear_key_head_dim linear_value_head_dim ssm_state_size mamba_d_state".split(), 8),
     **dict.fromkeys("pad_token_id num_nextn_predict_layers num_mtp_layers mtp_num_hidden_layers".split(), 0),
-    **{"max_position_embeddings": 64, "q_lora_rank": 24, "index_topk": 4, "image_size": 32, "n_layer": 3, "eos_token_id": 2},
+    **{"num_filters": 4, "max_position_embeddings": 64, "q_lora_rank": 24, "index_topk": 4, "image_size": 32, "n_layer": 3, "eos_token_id": 2},
 }
 NGRAMS = {
     **{"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 4, "indexer_compress_ratio": 2, "hc_lowrank": 8},
@@ -53,6 +53,9 @@ SETTINGS = {
     "chameleon": {"vocabulary_map": {"<image>": 2}},
     "deepseek_ocr2": {"text_config.mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]},
     "mamba2": {"num_heads": 8},
+    "dots3_note": {"text_config.layer_types": ["indexed_attention"] * 2 + ["sliding_attention"] * 2, "vision_config.adapter_out_dim": 64,
+                   "audio_config.adapter_out_dim": 64},
+    "dots3_note_text": {"layer_types": ["indexed_attention"] * 2 + ["sliding_attention"] * 2},
     "apertus1p5": {"text_config.vocab_size": 266752},
     **{"esm": {"vocab_size": 33, "pad_token_id": 1}, "esmc": {"num_key_value_heads": 4}, "reformer": {"is_decoder": True, "axial_pos_embds": False}, "squeezebert": {"embedding_size": 64}},
     "fun_asr_nano": {"adaptor_config.intermediate_size": 16},
