@@ -54,6 +54,7 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "formats/containers": "",
     "formats/shared": "containers",
     "formats/dcp": "containers shared hf",
+    "formats/torch_checkpointing": "containers shared dcp fsdp",
     "mpi/calls": "",
     "mpi/loading": "",
     "numeric/encodings": "",

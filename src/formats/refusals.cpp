@@ -90,25 +90,36 @@ std::string noun_of(const std::string& backend) {
     return format == all_formats().end() ? "checkpoint" : std::string((*format)->noun);
 }
 
-/// Refuses what a sign gives away.
-void refuse_sign(const fs::path& path, const Listing& listing) {
-    if (const NameRule* const rule = rule_for(name_rules().refused, listing)) {
-        throw Error(
-            ErrorCode::unsupported,
-            path.string() + " is " + std::string(rule->what) + ", which this version does not read",
-            std::string(rule->more));
-    }
-}
-
-/// Refuses the first of a directory and those in it that a sign gives away.
-void refuse_signs(const fs::path& directory, const Listing& listing) {
-    refuse_sign(directory, listing);
-    for (const std::string& name : listing.directories) {
-        refuse_sign(directory / name, readable_listing(directory / name));
-    }
-}
-
 using Listings = std::vector<std::pair<fs::path, Listing>>;
+
+/// Refuses what signs give away, by the first row of all: a model's small files lie above another
+/// program's shards.
+void refuse_signs(const Listings& all) {
+    const std::pair<fs::path, Listing>* found = nullptr;
+    const NameRule* first = nullptr;
+    for (const auto& one : all) {
+        const NameRule* const rule = rule_for(name_rules().refused, one.second);
+        if (rule != nullptr && (first == nullptr || rule < first)) {
+            first = rule;
+            found = &one;
+        }
+    }
+    if (first != nullptr) {
+        throw Error(ErrorCode::unsupported,
+                    found->first.string() + " is " + std::string(first->what) +
+                        ", which this version does not read",
+                    std::string(first->more));
+    }
+}
+
+/// Refuses what a sign in a directory or those in it gives away.
+void refuse_signs(const fs::path& directory, const Listing& listing) {
+    Listings all = {{directory, listing}};
+    for (const std::string& name : listing.directories) {
+        all.emplace_back(directory / name, readable_listing(directory / name));
+    }
+    refuse_signs(all);
+}
 
 /// A directory and those below it, nearest first, as far as they can be read and are not too many.
 Listings with_those_below(const fs::path& directory, const Listing& listing) {
@@ -170,9 +181,7 @@ void refuse_by_those_below(const fs::path& directory, const Listing& listing, bo
         }
     }
     refuse_empty(all);
-    for (const auto& [path, names] : all) {
-        refuse_sign(path, names);
-    }
+    refuse_signs(all);
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
     FORMAT(bytecheckpoint, bytecheckpoint_format) \
     FORMAT(dcp, dcp_format)                       \
     FORMAT(dcp, hf_shards_format)                 \
+    FORMAT(torch_checkpointing, saved_format)     \
     FORMAT(colossalai, sharded_format)            \
     FORMAT(colossalai, single_format)             \
     FORMAT(hf, hf_format)                         \

@@ -9,7 +9,8 @@ data="$TESTS/data"
 cases=(deepspeed/zero2_w2_oddsizes deepspeed/zero3_w2_buffers deepspeed/autotp_zero1_tp2dp2 deepspeed/universal_tp2:deepspeed/autotp_zero1_tp2dp2
     colossalai/tp2_pp2_w4_fp32 colossalai/tp2_w2_fp32 bytecheckpoint/ddp_w2_fp32_qwen3 bytecheckpoint/fsdp2_w3_bf16_qwen2_tied
     megatron_more/llama-w3-fsdp-dtensor-made megatron_more/gpt2-v1-tp2-legacy-made megatron/llama-mha-v0-tp2-pp2-legacy-made megatron/qwen2-tied-tp2-zarr
-    megatron_lora/llama-tp2-torchdist-fp32 world/accelerate_fsdp2_ranks world/lightning_fsdp world/torchtitan_llama3)
+    megatron_lora/llama-tp2-torchdist-fp32 world/accelerate_fsdp2_ranks world/lightning_fsdp world/torchtitan_llama3
+    world/torch_checkpointing_safetensors)
 has_hdf5=0
 [[ ! -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" ]] || has_hdf5=1
 

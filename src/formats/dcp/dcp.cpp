@@ -33,20 +33,6 @@ using catalogue::Catalogue;
 
 constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kRankPrefix = "__";
-/// Tells the dialect of a trainer whose models have names of their own.
-void note_trainer(Catalogue& out) {
-    for (const NameRule& rule : name_rules().dialects) {
-        const bool is_it = std::ranges::any_of(out.tensors, [&](const catalogue::Tensor& tensor) {
-            return matches_any(rule.patterns, tensor.name);
-        });
-        if (is_it) {
-            out.dialect = rule.what;
-            out.notes.push_back("its names are " + std::string(rule.more));
-            return;
-        }
-    }
-}
-
 /// The rank of a file that lists a rank's shards.
 std::optional<Index> rank_of_metadata(std::string_view file) {
     const auto found = match_rule(name_rules().indices, file, dcp_format.name);

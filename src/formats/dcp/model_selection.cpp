@@ -6,6 +6,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/by_name.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
@@ -306,6 +307,19 @@ void select_model(Catalogue& catalogue) {
     }
     remove_wrappers(catalogue);
     require_no_part(outside, catalogue, model);
+}
+
+void note_trainer(Catalogue& out) {
+    for (const NameRule& rule : name_rules().dialects) {
+        const bool is_it = std::ranges::any_of(out.tensors, [&](const Tensor& tensor) {
+            return matches_any(rule.patterns, tensor.name);
+        });
+        if (is_it) {
+            out.dialect = rule.what;
+            out.notes.push_back("its names are " + std::string(rule.more));
+            return;
+        }
+    }
 }
 
 }  // namespace shardweld::formats::dcp

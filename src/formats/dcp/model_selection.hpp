@@ -56,4 +56,7 @@ class WeightHolders {
 /// that is a part of the model (model_values.hpp). Adds a note on what was chosen.
 void select_model(catalogue::Catalogue& catalogue);
 
+/// Tells the dialect of a trainer whose models have names of their own.
+void note_trainer(catalogue::Catalogue& out);
+
 }  // namespace shardweld::formats::dcp

@@ -58,23 +58,6 @@ bool holds_nothing(const std::vector<Index>& shape) {
     return std::ranges::find(shape, 0) != shape.end();
 }
 
-// FSDP2 on top of another way of sharding leaves ranks without elements with [0, 0] for, say, [3,
-// 0].
-void check_local(const StoredTensor& local, const Holding& holding, const Lying& tensor) {
-    const bool both_empty = local.shape.size() == holding.local_shape.size() &&
-                            holds_nothing(local.shape) && holds_nothing(holding.local_shape);
-    if (local.shape != holding.local_shape && !both_empty) {
-        throw Error(ErrorCode::mismatch,
-                    "its local tensor is " + shape_text(local.shape) + ", but " +
-                        placements_text(tensor.placements) + " of " + shape_text(tensor.shape) +
-                        " over the mesh " + mesh_text(*tensor.mesh) + " gives " +
-                        shape_text(holding.local_shape) + " to the rank at " +
-                        shape_text(tensor.mesh->coordinate) +
-                        "; if that mesh is wrong, say it by hand: --mesh_dim_names and "
-                        "--mesh_shape");
-    }
-}
-
 // torch's process groups sort their ranks: where a mesh does not, the number of a part is its place
 // in the group for some ways of sharding and the mesh's coordinate for others.
 void check_order(const Placements& placements, const RankMesh& mesh) {
@@ -91,6 +74,34 @@ void check_order(const Placements& placements, const RankMesh& mesh) {
 }
 
 }  // namespace
+
+Holding make_holding(const Lying& tensor) {
+    check_order(tensor.placements, *tensor.mesh);
+    Holding holding;
+    holding.runs = owned(tensor.shape, cuts_of(tensor.placements, *tensor.mesh));
+    for (const Runs& of_dim : holding.runs) {
+        holding.local_shape.push_back(length_of(of_dim));
+    }
+    holding.placement =
+        placements_text(tensor.placements) + " over the mesh " + mesh_text(*tensor.mesh);
+    return holding;
+}
+
+// FSDP2 on top of another way of sharding leaves ranks without elements with [0, 0] for, say, [3,
+// 0].
+void require_local(const StoredTensor& local, const Holding& holding, const Lying& tensor,
+                   std::string_view more) {
+    const bool both_empty = local.shape.size() == holding.local_shape.size() &&
+                            holds_nothing(local.shape) && holds_nothing(holding.local_shape);
+    if (local.shape != holding.local_shape && !both_empty) {
+        throw Error(ErrorCode::mismatch,
+                    "its local tensor is " + shape_text(local.shape) + ", but " +
+                        placements_text(tensor.placements) + " of " + shape_text(tensor.shape) +
+                        " over the mesh " + mesh_text(*tensor.mesh) + " gives " +
+                        shape_text(holding.local_shape) + " to the rank at " +
+                        shape_text(tensor.mesh->coordinate) + std::string(more));
+    }
+}
 
 DTensorReader::DTensorReader(const TorchFile& file, const RankFile& rank, const Mesh& by_hand)
     : file_(file), rank_(rank) {
@@ -167,30 +178,21 @@ std::vector<MeshDims> DTensorReader::meshes() const {
     return meshes;
 }
 
-const std::string& DTensorReader::text_of(const RankMesh& mesh) {
-    const auto [at, is_new] = mesh_texts_.try_emplace(&mesh);
-    if (is_new) {
-        at->second = mesh_text(mesh);
-        if (meshes_.size() < kMostMeshesTold) {
-            meshes_.emplace(at->second, dims_of(mesh));
-        }
+void DTensorReader::note_mesh(const RankMesh& mesh) {
+    if (meshes_.size() < kMostMeshesTold) {
+        meshes_.emplace(mesh_text(mesh), dims_of(mesh));
     }
-    return at->second;
 }
 
 const Holding& DTensorReader::holding_of(const Lying& tensor) {
     if (const auto known = holdings_.find(tensor); known != holdings_.end()) {
         return known->second;
     }
-    check_order(tensor.placements, *tensor.mesh);
-    Holding holding;
-    holding.runs = owned(tensor.shape, cuts_of(tensor.placements, *tensor.mesh));
+    Holding holding = make_holding(tensor);
+    note_mesh(*tensor.mesh);
     for (const Runs& of_dim : holding.runs) {
-        holding.local_shape.push_back(length_of(of_dim));
         n_runs_ += of_dim.size();
     }
-    holding.placement =
-        placements_text(tensor.placements) + " over the mesh " + text_of(*tensor.mesh);
     if (holdings_.size() == kMostHoldings || n_runs_ > kMostRuns) {
         holdings_.clear();
         n_runs_ = 0;
@@ -217,7 +219,8 @@ catalogue::Tensor DTensorReader::read(Subclass value) {
     }
     check_meta(spec);
     const Holding& holding = holding_of(tensor_);
-    check_local(local_, holding, tensor_);
+    require_local(local_, holding, tensor_,
+                  "; if that mesh is wrong, say it by hand: --mesh_dim_names and --mesh_shape");
     catalogue::Tensor tensor;
     tensor.dtype = local_.dtype;
     tensor.pieces = pieces_of(local_, holding.runs);

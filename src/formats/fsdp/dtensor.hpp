@@ -51,6 +51,12 @@ struct Holding {
     std::string placement;  ///< for people
 };
 
+/// Error(unsupported) where the ranks along a dimension that cuts do not ascend.
+Holding make_holding(const Lying& tensor);
+/// Error(mismatch) where `local` has not the shape that a rank holds; `more` ends the message.
+void require_local(const StoredTensor& local, const Holding& holding, const Lying& tensor,
+                   std::string_view more = "");
+
 class DTensorReader {
   public:
     /// `by_hand`: without a shape, the meshes in the file count. Error(usage) when it does not fit
@@ -71,7 +77,7 @@ class DTensorReader {
   private:
     const RankMesh& mesh_in_file(const PickleValue& mesh);
     const RankMesh& mesh_of(const PickleValue& spec, std::size_t n_placements);
-    const std::string& text_of(const RankMesh& mesh);
+    void note_mesh(const RankMesh& mesh);
     const Holding& holding_of(const Lying& tensor);
     void check_rank(const RankMesh& mesh) const;
     void check_meta(const PickleValue& spec);
@@ -82,10 +88,9 @@ class DTensorReader {
     std::map<const PickleValue*, RankMesh> known_;  // one object serves many tensors
     bool knows_rank_ = false;
     std::map<std::vector<std::string>, RankMesh> parts_;  // of by_hand_, by the names of their dims
-    std::map<const RankMesh*, std::string> mesh_texts_;
-    std::map<std::string, MeshDims> meshes_;  // by their texts
-    std::map<Lying, Holding> holdings_;       // a model's layers repeat a few shapes, placed alike
-    std::size_t n_runs_ = 0;                  // in all of them
+    std::map<std::string, MeshDims> meshes_;              // by their texts
+    std::map<Lying, Holding> holdings_;  // a model's layers repeat a few shapes, placed alike
+    std::size_t n_runs_ = 0;             // in all of them
 
     // What is read of one tensor; members, so that their memory is used again.
     Lying tensor_;

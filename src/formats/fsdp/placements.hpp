@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include "catalogue/tensor.hpp"
@@ -58,6 +59,10 @@ struct MeshPlacement {
     std::size_t dim = 0;     ///< of the tensor
     Index split_factor = 1;  ///< of a strided shard
     friend auto operator<=>(const MeshPlacement&, const MeshPlacement&) = default;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.is_shard, self.is_strided, self.dim, self.split_factor);
+    };
 };
 
 /// `placements` and `shard_order` of a DTensorSpec.
@@ -65,6 +70,8 @@ struct Placements {
     std::vector<MeshPlacement> on;   ///< one for each mesh dimension
     std::vector<std::size_t> order;  ///< mesh dimensions in the order in which they cut
     friend auto operator<=>(const Placements&, const Placements&) = default;
+
+    static constexpr auto fields = [](auto& self) { return std::tie(self.on, self.order); };
 };
 
 /// `spec`: a DTensorSpec of a tensor with `n_dims` dimensions; into `read`, whose memory is used

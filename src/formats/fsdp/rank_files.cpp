@@ -65,10 +65,10 @@ std::optional<Index> number_in(const nlohmann::json& root, const char* key) {
 }  // namespace
 
 std::string file_name(const RankFile& file) {
-    return file.stem.empty()
-               ? name_with(rule_of(name_rules().shards, fsdp_format.name).patterns.front(),
-                           {{"world", file.world}, {"rank", file.rank}})
-               : file.stem + "_rank" + std::to_string(file.rank) + ".bin";
+    return name_with(file.stem.empty()
+                         ? rule_of(name_rules().shards, fsdp_format.name).patterns.front()
+                         : file.stem,
+                     {{"world", file.world}, {"rank", file.rank}});
 }
 
 std::string file_beside(const std::string& model_file, std::string_view what) {
@@ -81,8 +81,9 @@ std::optional<RankFile> parse_file_name(std::string_view name) {
         return RankFile{of_verl->parts.number("world"), of_verl->parts.number("rank"), ""};
     }
     const auto found = match_rule(name_rules().shards, name, accelerate_format.name);
-    return found ? std::optional(RankFile{0, found->parts.number("rank"),
-                                          std::string(name.substr(0, name.rfind("_rank")))})
+    return found ? std::optional(RankFile{
+                       0, found->parts.number("rank"),
+                       std::string(name.substr(0, name.rfind("_rank"))) + "_rank{rank}.bin"})
                  : std::nullopt;
 }
 

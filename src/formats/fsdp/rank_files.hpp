@@ -17,7 +17,7 @@ namespace shardweld::formats::fsdp {
 struct RankFile {
     Index world = 0;
     Index rank = 0;
-    std::string stem;  ///< "pytorch_model_fsdp_0"; "" of verl's
+    std::string stem;  ///< "pytorch_model_fsdp_0_rank{rank}.bin"; "" of verl's
 };
 
 std::string file_name(const RankFile& file);

@@ -5,6 +5,7 @@ import shutil
 
 import torch
 import torch.distributed as dist
+import torch.distributed.checkpoint as dcp
 import torchtitan.models.llama3 as llama3
 import torchtitan.models.qwen3 as qwen3
 from common import OUT, SIZES, whole, write_case
@@ -22,7 +23,7 @@ PARTS = {
     "norm": RMSNorm.Config(normalized_shape=DIM, param_init=llama3._NORM_INIT),
     "lm_head": Linear.Config(in_features=DIM, out_features=WORDS, param_init=llama3._output_linear_init(DIM)),
 }
-SHAPE = {"n_layers": 2, "dim": DIM, "n_heads": HEADS, "n_kv_heads": GROUPS, "attn_backend": "flex"}
+SHAPE = {"n_layers": 1, "dim": DIM, "n_heads": HEADS, "n_kv_heads": GROUPS, "attn_backend": "flex"}
 
 
 def llama():
@@ -37,7 +38,7 @@ def qwen(layers, tied, **sizes):
 
 def config(model_type, architecture, **more):
     return {"architectures": [architecture], "model_type": model_type, **SIZES, "rms_norm_eps": 1e-6, "rope_theta": 10000.0,
-            "torch_dtype": "float32", **more}
+            "torch_dtype": "float32", "num_hidden_layers": 1, **more}
 
 
 class State:
@@ -46,6 +47,14 @@ class State:
 
     def state_dict(self):
         return self.state
+
+
+def fused(state):
+    """As no hook parts the projection on saving, and as experts were called for a while."""
+    for key in [key for key in state if key.endswith(".wq.weight")]:
+        parts = [state.pop(key.replace(".wq.", f".w{one}.")).full_tensor().reshape(GROUPS, -1, HEAD, DIM) for one in "qkv"]
+        state[key.replace(".wq.", ".wqkv.")] = torch.cat(parts, dim=1).reshape(-1, DIM)
+    return {key.replace(".routed_experts.inner_experts.", ".experts."): value for key, value in state.items()}
 
 
 def save(name, what, model_config, adapter, hf, is_last):
@@ -73,6 +82,8 @@ def save(name, what, model_config, adapter, hf, is_last):
         dataloader=None, model_parts=[model], optimizers=optimizers, lr_schedulers=State(last_epoch=10),
         states={"train_state": State(step=torch.tensor(10), ntokens_seen=torch.tensor(320))}, sd_adapter=None, base_folder=source)
     manager.save(10, last_step=is_last)
+    if name != "torchtitan_qwen3":
+        dcp.save(fused(dict(model.named_parameters())), checkpoint_id=os.path.join(OUT, name, "fused/step-10"))
     write_case(name, what, hf, {key: value.contiguous() for key, value in adapter(model_config, None).to_hf(whole(model)).items()}, ["torchtitan"])
 
 
