@@ -31,6 +31,7 @@ MODULES = {  # what else a module may include
     "process": "core",
     "app": "core layout io mpi numeric catalogue models formats outputs plan adapters reshape execute publish process",
     "hdf5": "core",
+    "mount": "app core execute io layout mpi outputs plan process publish",
     "main.cpp": "app",
     "shared_heap_new.cpp": "core",
 }

@@ -4,7 +4,7 @@
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
 install_packages libgtest-dev libtorch-dev hdf5-tools util-linux iproute2 munge slurmctld slurmd slurm-client clang-format dpkg-dev file man-db tcl \
-    python3-dev python3-numpy python3-xxhash python3-zstandard
+    python3-dev python3-numpy python3-xxhash python3-zstandard libfuse3-dev fuse3
 build_shardweld "$ROOT/build" ON ON
 "$ROOT/scripts/check_style.sh"
 # Tests start Python a thousand times, for its standard library only: Debian's own starts in a tenth of the time that a version manager's

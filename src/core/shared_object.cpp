@@ -42,7 +42,10 @@ std::vector<fs::path> installed_places(const std::string& file_name) {
         throw Error(ErrorCode::unsupported,
                     "cannot tell where the program lies (/proc/self/exe: " + error.message() + ")");
     }
-    const auto folder = program.parent_path();
+    auto folder = program.parent_path();
+    if (folder.parent_path().filename() == "libexec") {  // PREFIX/libexec/shardweld/shardweld-mount
+        folder = folder.parent_path().parent_path() / "bin";
+    }
     return {folder / file_name, folder.parent_path() / "lib" / "shardweld" / file_name};
 }
 

@@ -10,7 +10,8 @@
 
 namespace shardweld {
 
-/// Where a part of the program may lie: beside the running program, then in ../lib/shardweld. For
+/// Where a part of the program may lie: beside the running program, or in bin where it is one of
+/// libexec, then in ../lib/shardweld. For
 /// the Python module beside it, then in lib/shardweld of the prefix that it is installed in.
 /// Error(unsupported) when the system does not tell where the program lies.
 std::vector<fs::path> installed_places(const std::string& file_name);

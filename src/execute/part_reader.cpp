@@ -107,9 +107,16 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
       reader_(source, plan.limits.scratch),
       buffers_(plan.limits),
       writer_(plan, source, fs::path(), options_, 0),
-      places_(plan.targets.size()) {
+      tensors_(plan.targets.size()),
+      places_(plan.tensors.size()) {
     for (std::size_t at = 0; at < plan.space.order.size(); ++at) {
-        places_[plan.space.order[at]] = at;
+        const std::uint32_t first = plan.space.order[at];
+        const plan::OutputOfTarget of = plan.tensors[first];
+        const std::uint32_t n_made = of.output == 0 ? plan.targets[of.target].n_made() : 1;
+        std::fill_n(places_.begin() + first, n_made, at);
+        if (of.output == 0) {
+            tensors_[of.target] = first;
+        }
     }
 }
 
@@ -121,6 +128,19 @@ void PartReader::read(std::uint32_t target, const layout::Box& box, std::span<st
         gather(made, runs_of(box, made.shape), out);
     } else {
         cast(made, runs_of(box, made.shape), out);
+    }
+    reader_.require_unchanged();
+}
+
+void PartReader::read_elements(std::uint32_t tensor, layout::Range elements,
+                               std::span<std::byte> out) {
+    const plan::Target& made = plan_.target_of(tensor);
+    if (plan_.is_constant(tensor) || !is_cast_only(made) || !made.zeros.empty()) {
+        make(tensor, elements, out);
+    } else if (made.stored == made.dtype) {
+        gather(made, {&elements, 1}, out);
+    } else {
+        cast(made, {&elements, 1}, out);
     }
     reader_.require_unchanged();
 }
@@ -181,7 +201,7 @@ void PartReader::read_rows(std::uint32_t target, const layout::Box& box, std::sp
     for (Index first = rows.lo; first < rows.lo + rows.extent; first += step) {
         const Index n = std::min(step, rows.lo + rows.extent - first);
         const auto made_rows = rows_.get(static_cast<Bytes>(n * row) * size);
-        make(target, {first * row, n * row}, made_rows);
+        make(tensors_[target], {first * row, n * row}, made_rows);
         const layout::Patch from =
             layout::dense(with_rows(layout::whole_box(made.shape), {first, n}));
         const layout::Patch to = layout::dense(with_rows(box, {first, n}));
@@ -191,16 +211,21 @@ void PartReader::read_rows(std::uint32_t target, const layout::Box& box, std::sp
     }
 }
 
-/// Elements of a target as the rounds of a run make them; strips are made whole.
-void PartReader::make(std::uint32_t target, layout::Range elements, std::span<std::byte> out) {
-    const plan::Target& made = plan_.targets[target];
-    const Index strip = std::max<Index>(made.strip_elements(), 1);
-    const Index end =
-        std::min((elements.lo + elements.extent + strip - 1) / strip * strip, made.volume());
-    const auto size = static_cast<Index>(size_of(made.dtype));
-    const Bytes begins = plan_.space.begins[places_[target]];
-    const plan::OutputRange part{begins + static_cast<Bytes>(elements.lo / strip * strip * size),
-                                 begins + static_cast<Bytes>(end * size)};
+/// Elements of a tensor as the rounds of a run make them; strips are made whole.
+void PartReader::make(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out) {
+    const plan::WrittenTensor& made = plan_.tensor(tensor);
+    const Index strip = std::max<Index>(plan_.strip_elements(tensor), 1);
+    const Index first = elements.lo / strip;
+    const Index last = (elements.lo + elements.extent + strip - 1) / strip;
+    // Tensors that are made together take turns, strip by strip.
+    const std::size_t place = places_[tensor];
+    const plan::OutputSpace::Unit& unit = plan_.space.units[place];
+    const Bytes bytes = unit.is_strip ? unit.bytes : size_of(made.dtype);
+    const Bytes begins = plan_.space.begins[place];
+    const plan::OutputRange part{
+        begins + static_cast<Bytes>(first) * bytes,
+        std::min(begins + static_cast<Bytes>(last) * bytes, plan_.space.begins[place + 1])};
+    wanted_tensor_ = tensor;
     wanted_ = elements;
     out_ = out;
     const std::array around{plan::OutputRange{0, part.begin},
@@ -216,6 +241,9 @@ void PartReader::make(std::uint32_t target, layout::Range elements, std::span<st
 }
 
 void PartReader::take_slice(const plan::Slice& slice, std::span<const std::byte> bytes) {
+    if (slice.tensor != wanted_tensor_) {
+        return;
+    }
     const auto size = static_cast<Index>(bytes.size()) / (slice.end - slice.begin);
     const Index begin = std::max(slice.begin, wanted_.lo);
     const Index end = std::min(slice.end, wanted_.lo + wanted_.extent);
@@ -271,6 +299,13 @@ void PartReaders::read(std::uint32_t target, const layout::Box& box, std::span<s
     for (; !readings.empty(); readings.pop_back()) {
         readings.back().get();
     }
+}
+
+void PartReaders::read_elements(std::uint32_t tensor, layout::Range elements,
+                                std::span<std::byte> out) {
+    std::unique_ptr<PartReader> reader = free_reader();
+    reader->read_elements(tensor, elements, out);
+    give_back(std::move(reader));
 }
 
 void PartReaders::read_part(std::uint32_t target, const layout::Box& box,

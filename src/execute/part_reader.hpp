@@ -34,6 +34,9 @@ class PartReader {
     /// between them); for others the rows that it lies in. `out` has the box's size. Error(io),
     /// Error(corrupt).
     void read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+    /// The same of elements of a written tensor, codes, scales and constants as well, one behind
+    /// the other.
+    void read_elements(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out);
 
   private:
     void gather(const plan::Target& target, std::span<const layout::Range> runs,
@@ -41,7 +44,7 @@ class PartReader {
     void cast(const plan::Target& target, std::span<const layout::Range> runs,
               std::span<std::byte> out);
     void read_rows(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
-    void make(std::uint32_t target, layout::Range elements, std::span<std::byte> out);
+    void make(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out);
     void take_slice(const plan::Slice& slice, std::span<const std::byte> bytes);
 
     const plan::Plan& plan_;
@@ -49,9 +52,11 @@ class PartReader {
     Reader reader_;
     RoundBuffers buffers_;
     Writer writer_;
-    std::vector<std::size_t> places_;  ///< by target: its place in output order
+    std::vector<std::uint32_t> tensors_;  ///< by target: the first that it writes
+    std::vector<std::size_t> places_;  ///< by tensor: its place in output order, or the first one's
     Buffer stored_, rows_;
-    layout::Range wanted_;  ///< what `make` is asked for, and where it goes
+    std::uint32_t wanted_tensor_ = 0;  ///< what `make` is asked for, and where it goes
+    layout::Range wanted_;
     std::span<std::byte> out_;
 };
 
@@ -65,6 +70,8 @@ class PartReaders {
 
     /// As PartReader::read. Error(io) where a file was changed since it was first opened, too.
     void read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+    /// As PartReader::read_elements, by this thread alone. Error(io) likewise.
+    void read_elements(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out);
 
   private:
     class Helpers;

@@ -2,18 +2,13 @@
 
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 #include "app/family/model_files.hpp"
-#include "app/merge/merge.hpp"
-#include "app/merge/move_tensors.hpp"
-#include "app/merge/sources.hpp"
+#include "app/merge/unwritten.hpp"
 #include "app/report/report_json.hpp"
-#include "app/runtime/scratch.hpp"
 #include "app/settings/option_value.hpp"
 #include "core/text.hpp"
-#include "execute/part_reader.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
 
@@ -87,27 +82,12 @@ Bytes bytes_of(const layout::Box& box, DType dtype) {
 
 class OpenModel::State {
   public:
-    State(const Request& request, Events& events)
-        : comm_(mpi::serial_comm()),
-          job_(job_for(*comm_, request)),
-          log_(events, true),
-          run_(app::begin_run(*comm_, job_, log_)),
-          merge_(app::begin_merge(run_)) {
-        merge_.sink = app::Purpose::comparison;
-        app::find_inputs(run_, merge_);
-        app::plan_found(run_, merge_);
-        require_readable(plan());
-        if (merge_.factors) {
-            scratch_.emplace(*comm_);
-            app::make_factors(run_, merge_, scratch_->path(), {});
-        }
-        if (merge_.input.is_checked) {
-            merge_.input.sums->use_records_of(plan().targets);
-        }
-        source_ = app::source_of(run_, merge_.input);
-        source_.stays_cached = true;
-        readers_.emplace(plan(), source_, scratch_ ? scratch_->path() / app::kFactors : fs::path(),
-                         std::thread::hardware_concurrency());
+    State(const Request& request, Events& events) {
+        auto alone = mpi::serial_comm();
+        app::Job job = job_for(*alone, request);
+        model_.emplace(std::move(alone), std::move(job), app::Log(events, true),
+                       app::Purpose::comparison,
+                       [](const Output& output) { require_readable(output.plan); });
         for (const outputs::PlacedFile& file : plan().placement.files) {
             for (const std::uint32_t target : file.tensors) {
                 order_.push_back(target);
@@ -132,7 +112,7 @@ class OpenModel::State {
             return;
         }
         try {
-            readers_->read(order_[at], box, out);
+            model_->readers().read(order_[at], box, out);
         } catch (Error& error) {
             error.add_context("tensor " + printable(target.name));
             throw;
@@ -140,22 +120,15 @@ class OpenModel::State {
     }
 
     [[nodiscard]] const std::vector<TensorInfo>& tensors() const { return tensors_; }
-    [[nodiscard]] const Output& output() const { return merge_.first(); }
-    [[nodiscard]] const app::RunReport& report() const { return *run_.report; }
+    [[nodiscard]] const Output& output() const { return model_->output(); }
+    [[nodiscard]] const app::RunReport& report() const { return *model_->run().report; }
 
   private:
-    [[nodiscard]] const plan::Plan& plan() const { return merge_.first().plan; }
+    [[nodiscard]] const plan::Plan& plan() const { return model_->plan(); }
 
-    std::unique_ptr<mpi::Comm> comm_;
-    app::Job job_;
-    app::Log log_;
-    app::Run run_;
-    app::Merge merge_;
-    std::optional<app::Scratch> scratch_;  ///< holds the factors of folds and codes
-    execute::SourceFiles source_;
+    std::optional<app::Unwritten> model_;
     std::vector<std::uint32_t> order_;  ///< of the plan's targets, as tensors_
     std::vector<TensorInfo> tensors_;
-    std::optional<execute::PartReaders> readers_;
 };
 
 OpenModel::OpenModel(const Request& request, Events& events)

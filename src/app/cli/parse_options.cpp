@@ -151,8 +151,9 @@ class Splitter {
         while (at_ < words_.size()) {
             const std::string& word = words_[at_++];
             if (word == "--") {
-                others.insert(others.end(), words_.begin() + static_cast<std::ptrdiff_t>(at_),
-                              words_.end());
+                auto& rest = command_.command == Command::mount ? program : others;
+                rest.insert(rest.end(), words_.begin() + static_cast<std::ptrdiff_t>(at_),
+                            words_.end());
                 at_ = words_.size();
             } else if (word.starts_with("--")) {
                 take_long(word.substr(2));
@@ -165,7 +166,8 @@ class Splitter {
     }
 
     GivenTexts given;
-    std::vector<std::string> others;  ///< plain arguments
+    std::vector<std::string> others;   ///< plain arguments
+    std::vector<std::string> program;  ///< that is run while a model is mounted
 
   private:
     /// "name", "name=value"; the value may be the next word.
@@ -364,7 +366,8 @@ Job parse_options(const std::vector<std::string>& arguments) {
     const CommandRow& command = find_command(first);
     const bool is_named = command.name == first;
     const std::vector<std::string> rest(arguments.begin() + (is_named ? 2 : 1), arguments.end());
-    if (const auto asked = std::ranges::find_if(rest, asks_for_help); asked != rest.end()) {
+    const auto others = std::ranges::find(rest, "--");
+    if (const auto asked = std::find_if(rest.begin(), others, asks_for_help); asked != others) {
         job.topic = command.name;
         job.help = *asked == "-h" ? HelpForm::brief : HelpForm::whole;
         return job;
@@ -377,6 +380,7 @@ Job parse_options(const std::vector<std::string>& arguments) {
         command.command == Command::merge || command.command == Command::plan;
     Splitter split(command, rest);
     job.given = std::move(split.given);
+    job.mount.program = std::move(split.program);
     if (job.has("average") || job.has("delta")) {
         place_checkpoints(command, job, split.others);
     }

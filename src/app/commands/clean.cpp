@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstdio>
 
 #include <nlohmann/json.hpp>
 
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
+#include "app/runtime/mounts.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
+#include "io/paths.hpp"
 #include "publish/abandoned.hpp"
 #include "shardweld/error.hpp"
 
@@ -84,12 +88,33 @@ std::string cleaning_json(const std::vector<Abandoned>& all, const std::vector<f
     return json_text(json);
 }
 
+/// Mounts below the directory whose process was killed, which nobody can look into.
+std::vector<Abandoned> clean_mounts(const fs::path& directory, bool is_dry_run) {
+    std::vector<Abandoned> all;
+    for (const ModelMount& one : model_mounts()) {
+        if (!io::is_within(one.point, directory) || !is_dead_mount(one.point)) {
+            continue;
+        }
+        const int failure = is_dry_run ? 0 : take_away(one.point);
+        const bool is_others = failure == EPERM || failure == EBUSY;
+        all.push_back({one.point, one.source, 0, 0,
+                       is_dry_run     ? Fate::listed
+                       : failure == 0 ? Fate::removed
+                       : is_others    ? Fate::kept
+                                      : Fate::failed,
+                       failure == 0 ? "" : text_of_errno(failure)});
+    }
+    return all;
+}
+
 }  // namespace
 
 int clean(const Job& job, std::ostream& out) {
+    const fs::path& directory = job.inputs.front().directory;
+    std::vector<Abandoned> all = clean_mounts(io::resolved(directory), job.run.is_dry_run);
     std::vector<fs::path> unseen;
-    const std::vector<Abandoned> all = publish::clean(
-        {job.inputs.front().directory, job.run.older_than, job.run.is_dry_run}, unseen);
+    const auto left = publish::clean({directory, job.run.older_than, job.run.is_dry_run}, unseen);
+    all.insert(all.end(), left.begin(), left.end());
     out << (job.run.json ? cleaning_json(all, unseen)
                          : cleaning_text(all, unseen, job.run.is_dry_run));
     const auto failed =

@@ -21,6 +21,10 @@ int recipes(const Job& job, std::ostream& out);
 /// found. Error(io) naming what could not be removed.
 int clean(const Job& job, std::ostream& out);
 
+/// Takes away the model that is mounted at the input, dead or alive. Error(not_found) where none
+/// is, Error(locked) where it is in use, Error(io).
+int unmount(const Job& job, Log& log);
+
 // Collective; errors are the same on all ranks. The first rank prints to
 // `out`, or to standard output.
 

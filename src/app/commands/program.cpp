@@ -61,6 +61,10 @@ bool is_first_by_launcher() {
 /// that could take long.
 constexpr double kStartLimit_s = 300;
 
+constexpr const char* kNoMount =
+    "take a build with libfuse3 (-DSHARDWELD_MOUNT=ON); without it shardweld.safe_open reads the "
+    "same tensors in Python, and merge writes them";
+
 constexpr const char* kNoNetwork =
     "the ranks cannot reach one another, or one of them is dead: name a network that all nodes "
     "share, for example OMPI_MCA_btl_tcp_if_include=eth0 with Open MPI";
@@ -93,22 +97,6 @@ void refuse_torchrun(const std::vector<std::string>& arguments) {
                     " processes that MPI cannot join: each would do all the work",
                 "type instead: mpirun -n " + std::to_string(processes) + " " +
                     process::shell_line(arguments));
-}
-
-/// Runs `command`; an exception becomes one message and its exit code.
-int exit_code_of(Log& log, const std::function<int()>& command) {
-    try {
-        return command();
-    } catch (const Error& error) {
-        log.error(error);
-        return static_cast<int>(error.code());
-    } catch (const std::bad_alloc&) {
-        log.error(no_memory("give a smaller --memory_limit or use more ranks"));
-        return static_cast<int>(ErrorCode::memory);
-    } catch (const std::exception& error) {
-        log.error(Error(ErrorCode::internal, std::string("internal error: ") + error.what()));
-        return static_cast<int>(ErrorCode::internal);
-    }
 }
 
 std::string own_version() {
@@ -297,7 +285,7 @@ int show(const std::string& text) {
 
 /// Commands of one process; under a launcher all but the first have nothing to do.
 int run_alone(const Job& job, bool is_first) {
-    if (!is_first) {
+    if (!is_first && job.command != Command::unmount) {  // of each host its own
         return 0;
     }
     Log log(std::cerr, job.run.log_level, true);
@@ -308,6 +296,8 @@ int run_alone(const Job& job, bool is_first) {
                 return recipes(job, std::cout);
             case Command::clean:
                 return clean(job, std::cout);
+            case Command::unmount:
+                return unmount(job, log);
             case Command::help:
                 return show(help_text(job.topic, job.help));
             case Command::version:
@@ -345,6 +335,21 @@ int refuse_together(const Error& refused) {
 
 }  // namespace
 
+int exit_code_of(Log& log, const std::function<int()>& command) {
+    try {
+        return command();
+    } catch (const Error& error) {
+        log.error(error);
+        return static_cast<int>(error.code());
+    } catch (const std::bad_alloc&) {
+        log.error(no_memory("give a smaller --memory_limit or use more ranks"));
+        return static_cast<int>(ErrorCode::memory);
+    } catch (const std::exception& error) {
+        log.error(Error(ErrorCode::internal, std::string("internal error: ") + error.what()));
+        return static_cast<int>(ErrorCode::internal);
+    }
+}
+
 int run_program(const std::vector<std::string>& arguments) {
     read_environment();
     const bool is_first = is_first_by_launcher();
@@ -363,6 +368,10 @@ int run_program(const std::vector<std::string>& arguments) {
             job = parse_options(arguments);
         } catch (const Error& error) {
             return refuse_together(error);
+        }
+        if (job.command ==
+            Command::mount) {  // by each process of a launcher: they may be on other hosts
+            become_own("mount", arguments, kNoMount);
         }
         return is_parallel(job.command) ? run_together(job) : run_alone(job, is_first);
     });

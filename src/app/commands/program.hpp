@@ -1,10 +1,16 @@
 // The program: command line in, exit code out.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
+#include "app/messages/log.hpp"
+
 namespace shardweld::app {
+
+/// Runs `command`; an exception becomes one message and its exit code.
+int exit_code_of(Log& log, const std::function<int()>& command);
 
 /// Runs one command line (arguments[0] is the program's name). Results go to stdout, messages to
 /// stderr; never throws; returns the exit code. MPI is initialised by merge only, after parsing.

@@ -89,21 +89,6 @@ void create_output(const Run& run, const Merge& merge, Output& output) {
     output.begun = std::move(facts);
 }
 
-/// Collective. The text of README.md, which the first rank's reports tell; "" where none is made.
-std::string card_of(const Run& run, const Output& output) {
-    // Ranks that did not plan know nothing of the model.
-    return mpi::share(run.comm, 0, [&] {
-        if (!output.gets_card(run.job)) {
-            return std::string();
-        }
-        const Described model{std::string(output.plan.placement.format->name()),
-                              output.model_class(),
-                              output.model.prepared.config.text("_name_or_path").value_or(""),
-                              size_of_model(output.plan.targets), output.report.made_of->options};
-        return model_card(*run.report, output.report, model);
-    });
-}
-
 /// Collective. Writes the files that hold no tensors, on the rank that has read them.
 void write_beside(const Run& run, int home, Output& output) {
     const std::string card = card_of(run, output);
@@ -228,6 +213,20 @@ void say_summary(const Run& run, const Output& output, bool is_first) {
 }
 
 }  // namespace
+
+std::string card_of(const Run& run, const Output& output) {
+    // Ranks that did not plan know nothing of the model.
+    return mpi::share(run.comm, 0, [&] {
+        if (!output.gets_card(run.job)) {
+            return std::string();
+        }
+        const Described model{std::string(output.plan.placement.format->name()),
+                              output.model_class(),
+                              output.model.prepared.config.text("_name_or_path").value_or(""),
+                              size_of_model(output.plan.targets), output.report.made_of->options};
+        return model_card(*run.report, output.report, model);
+    });
+}
 
 void stage_outputs(const Run& run, Merge& merge) {
     for (Output& output : merge.outputs) {

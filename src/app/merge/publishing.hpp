@@ -14,6 +14,9 @@ namespace shardweld::app {
 /// fails, unless there is something to go on with.
 void stage_outputs(const Run& run, Merge& merge);
 
+/// Collective. The text of README.md, which the first rank's reports tell; "" where none is made.
+std::string card_of(const Run& run, const Output& output);
+
 /// Collective. Writes the tensors of all outputs and looks at what is written. Error(strict).
 void write_tensors(const Run& run, Merge& merge, const mpi::WhyStop& why_stop);
 

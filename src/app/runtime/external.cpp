@@ -108,6 +108,19 @@ process::Process process_of(const External& external, const std::vector<std::str
     return process;
 }
 
+[[noreturn]] void become(std::vector<std::string> line) {
+    std::vector<char*> pointers;
+    for (std::string& word : line) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads yet
+    (void)::setenv("SHARDWELD_PROGRAM", own_program().c_str(), 1);
+    (void)::execv(pointers.front(), pointers.data());
+    throw Error(ErrorCode::launch, "cannot run " + printable(line.front()) + ": " +
+                                       std::generic_category().message(errno));
+}
+
 }  // namespace
 
 std::vector<External> installed_externals() {
@@ -120,7 +133,8 @@ std::vector<External> installed_externals() {
     for (const fs::directory_entry& entry : fs::directory_iterator(*folder, error)) {
         const std::string file = entry.path().filename().string();
         if (file.starts_with(kPrefix)) {
-            if (auto external = find_installed_external(file.substr(kPrefix.size()))) {
+            auto external = find_installed_external(file.substr(kPrefix.size()));
+            if (external && !is_built_in(external->name)) {
                 found.push_back(std::move(*external));
             }
         }
@@ -155,17 +169,18 @@ std::optional<std::vector<std::string>> external_words(const std::vector<std::st
 
 void become_external(const std::vector<std::string>& words) {
     const External external = find_external(words.front()).value();
-    std::vector<std::string> line = command_line_of(external, {words.begin() + 1, words.end()});
-    std::vector<char*> pointers;
-    for (std::string& word : line) {
-        pointers.push_back(word.data());
+    become(command_line_of(external, {words.begin() + 1, words.end()}));
+}
+
+void become_own(const std::string& name, const std::vector<std::string>& arguments,
+                const std::string& hint) {
+    const auto external = find_installed_external(name);
+    if (!external) {
+        throw Error(ErrorCode::unsupported, "this installation of shardweld has no " + name, hint);
     }
-    pointers.push_back(nullptr);
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads yet
-    (void)::setenv("SHARDWELD_PROGRAM", own_program().c_str(), 1);
-    (void)::execv(pointers.front(), pointers.data());
-    throw Error(ErrorCode::launch, "cannot run " + printable(line.front()) + ": " +
-                                       std::generic_category().message(errno));
+    std::vector<std::string> line{external->file.string()};
+    line.insert(line.end(), arguments.begin() + 1, arguments.end());
+    become(std::move(line));
 }
 
 process::Process installed_command(const std::string& name, const std::vector<std::string>& words) {

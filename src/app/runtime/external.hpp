@@ -31,6 +31,12 @@ std::optional<std::vector<std::string>> external_words(const std::vector<std::st
 /// be started.
 [[noreturn]] void become_external(const std::vector<std::string>& words);
 
+/// Replaces this process by the program of a built-in command that is linked with more than this
+/// one: libexec/shardweld/shardweld-NAME. Error(unsupported) where it is not installed, with
+/// `hint`.
+[[noreturn]] void become_own(const std::string& name, const std::vector<std::string>& arguments,
+                             const std::string& hint);
+
 /// A process that runs an installed command with these words. Error(not_found) where it is not
 /// installed, or there is no Python.
 process::Process installed_command(const std::string& name, const std::vector<std::string>& words);

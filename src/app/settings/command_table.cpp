@@ -16,7 +16,8 @@ Command command_named(std::string_view name) {
     constexpr std::pair<std::string_view, Command> kCommands[] = {
         {"merge", Command::merge},     {"reshape", Command::merge},   {"plan", Command::plan},
         {"inspect", Command::inspect}, {"recipes", Command::recipes}, {"test", Command::test},
-        {"diff", Command::diff},       {"verify", Command::verify},   {"clean", Command::clean}};
+        {"diff", Command::diff},       {"verify", Command::verify},   {"clean", Command::clean},
+        {"mount", Command::mount},     {"unmount", Command::unmount}};
     return std::ranges::find(kCommands, name, &std::pair<std::string_view, Command>::first)->second;
 }
 

@@ -20,6 +20,8 @@ inline constexpr unsigned kTest = bit_of(Command::test);
 inline constexpr unsigned kDiff = bit_of(Command::diff);
 inline constexpr unsigned kVerify = bit_of(Command::verify);
 inline constexpr unsigned kClean = bit_of(Command::clean);
+inline constexpr unsigned kMount = bit_of(Command::mount);
+inline constexpr unsigned kUnmount = bit_of(Command::unmount);
 inline constexpr unsigned kEvery = bit_of(Command::help) - 1;
 
 struct CommandRow {

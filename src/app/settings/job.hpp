@@ -63,7 +63,20 @@ struct Averaging {
 /// checkpoints, and for those that do not add up to more than 0.
 void check_averaging(const Averaging& averaging);
 
-enum class Command { merge, plan, inspect, recipes, test, diff, verify, clean, help, version };
+enum class Command {
+    merge,
+    plan,
+    inspect,
+    recipes,
+    test,
+    diff,
+    verify,
+    clean,
+    mount,
+    unmount,
+    help,
+    version
+};
 
 /// What becomes of a LoRA adapter in the checkpoint.
 enum class Lora {
@@ -206,6 +219,15 @@ struct JobRun {
     std::optional<fs::path> done;  ///< where the end of the run is told (write_run_end)
 };
 
+/// A mount: where it is seen, and for how long.
+struct JobMount {
+    bool is_daemon = false;
+    bool is_for_all = false;           ///< other users may read it
+    std::optional<fs::path> ready;     ///< written when it can be read
+    std::optional<Bytes> cache_limit;  ///< bytes of strips; not given: 64 MiB
+    std::vector<std::string> program;  ///< run meanwhile, and nothing afterwards
+};
+
 /// How much help is printed: all of a command's options, the usual ones, or rows for programs.
 enum class HelpForm { whole, brief, json };
 
@@ -224,6 +246,7 @@ struct Job {
     std::vector<JobOutput> outputs{{"tmp"}};  ///< one at least; all are made from the same read
     JobModel model;
     JobRun run;
+    JobMount mount;
 
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
     std::vector<std::string> remarks;    ///< how options were understood, said at info level

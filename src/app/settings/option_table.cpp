@@ -10,7 +10,9 @@ namespace shardweld::app {
 // NOLINTNEXTLINE(readability-function-size): a table
 const std::vector<OptionRow>& option_rows() {
     constexpr unsigned kWrite = kMerge | kPlan;  // a merge, whose target is given
-    constexpr unsigned kModel = kWrite | kTest;
+    constexpr unsigned kMove = kWrite | kTest;   // whose ranks move all tensors
+    constexpr unsigned kMade = kWrite | kMount;  // of which all files are made
+    constexpr unsigned kModel = kMove | kMount;
     constexpr unsigned kInput = kModel | kInspect;
     using formats::JobInput;
     using plan::PlanChoice;
@@ -21,9 +23,9 @@ const std::vector<OptionRow>& option_rows() {
     static const std::string quantise = "quantise the weights of linear layers, as " +
                                         joined(encoding_names(), ", ") + " (gguf: for llama.cpp)";
     static const std::vector<OptionRow> rows = {
-        {"local_dir", "DIR", kInput | kVerify | kClean, "Input",
+        {"local_dir", "DIR", kInput | kVerify | kClean | kUnmount, "Input",
          "checkpoint: a step, iteration or shard directory; verify: the model that was written; "
-         "clean: the directory to look below",
+         "clean: the directory to look below; unmount: the directory that a model is mounted at",
          text<&JobInput::directory>(), input},
         {"backend", "NAME", kInput, "Input", backend, word<&JobInput::backend>(backends()), output},
         {"hf_config", "DIR", kInput, "Input",
@@ -61,7 +63,7 @@ const std::vector<OptionRow>& option_rows() {
          word<&JobInput::weights>(
              {{"master", formats::WeightsFrom::master}, {"model", formats::WeightsFrom::model}}),
          output},
-        {"state", "KIND", kWrite, "Input",
+        {"state", "KIND", kMade, "Input",
          "take weights alone (default), also the optimizer's fp32 master weights (master), or also "
          "its moments (all), and write them beside the weights",
          word<&JobInput::state>({{"weights", formats::TakenState::weights},
@@ -93,20 +95,20 @@ const std::vector<OptionRow>& option_rows() {
          "with --delta: a number for all DIRs, or one for each",
          value<&Averaging::scales>(reals_in), output},
 
-        {"target_dir", "DIR", kWrite, "Output",
+        {"target_dir", "DIR", kMade, "Output",
          "directory to write; OUT.gguf writes a GGUF file into the directory OUT (with --verl the "
-         "default is tmp)",
+         "default is tmp); mount: the empty directory at which the model is seen",
          text<&JobOutput::directory>()},
-        {"to", "FORM", kWrite, "Output",
+        {"to", "FORM", kMade, "Output",
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
          "fsdp:world=N,ddp=N,device=cpu, dcp:world=N, universal; same, the checkpoint's own form; "
          "or hf, a HuggingFace model (merge's default)",
          value<&JobOutput::form>(form_in), form},
-        {"like", "DIR", kWrite, "Output",
+        {"like", "DIR", kMade, "Output",
          "write a training checkpoint like that in DIR: its names, types, files and places, and "
          "everything else in them; only weights are the model's",
          value<&JobOutput::form>([](const Given& given) { return "like:" + given.text; }), output},
-        {"like_only_weights", "HOW", kWrite, "Output",
+        {"like_only_weights", "HOW", kMade, "Output",
          "with --like: weights that only DIR has are copied and listed (yes, default) or refused "
          "(no)",
          word<&JobRun::copies_template>({{"yes", true}, {"no", false}}), output},
@@ -136,10 +138,10 @@ const std::vector<OptionRow>& option_rows() {
          "write what verl 0.9.1's merger writes: bf16 unless --dtype says otherwise, and a "
          "generation_config.json where there is none",
          Setter{set_verl}, output},
-        {"max_shard_size", "SIZE", kWrite | kFinished, "Output",
+        {"max_shard_size", "SIZE", kMade | kFinished, "Output",
          "maximum size of a weight file (default 5GB)", value<&PlanChoice::max_shard_size>(size_in),
          output},
-        {"no_card", "", kWrite, "Output",
+        {"no_card", "", kMade, "Output",
          "do not write a model card (README.md), which tells what the model was made of and how",
          flag<&JobRun::has_card>(false), output},
         {"no_fsync", "", kWrite, "Output", "do not wait until the files are safely on disk",
@@ -150,9 +152,9 @@ const std::vector<OptionRow>& option_rows() {
         {"stripe", "COUNT[,SIZE]", kWrite, "Output",
          "Lustre: stripe new files over COUNT targets (or all) in stripes of SIZE; needs lfs",
          value<&JobRun::striping>(striping_in)},
-        {"output_format", "NAME", kWrite | kFinished, "Output", output_format,
+        {"output_format", "NAME", kMade | kFinished, "Output", output_format,
          word<&PlanChoice::output_format>(output_formats()), output},
-        {"report", "FILE|none", kModel | kVerify, "Output",
+        {"report", "FILE|none", kMove | kVerify, "Output",
          "write a report in JSON to FILE; merge: write the report of the run to FILE, not into the "
          "output's directory (shardweld_report.json), or none; verify: the report to compare with, "
          "not the one in DIR, or none",
@@ -216,6 +218,18 @@ const std::vector<OptionRow>& option_rows() {
          "count another dtype as a difference (default: compare in the narrower one)",
          flag<&JobRun::strict_dtype>()},
 
+        {"daemon", "", kMount, "Mount", "go on in the background, once the model can be read",
+         flag<&JobMount::is_daemon>()},
+        {"ready", "FILE", kMount, "Mount",
+         "write FILE, with the number of the process, once the model can be read",
+         text<&JobMount::ready>()},
+        {"allow_other", "", kMount, "Mount",
+         "let other users read it, too (as user_allow_other in /etc/fuse.conf permits)",
+         flag<&JobMount::is_for_all>()},
+        {"cache_limit", "SIZE", kMount, "Mount",
+         "memory for what was made and may be read again (default 64MiB, at least 16MiB)",
+         value<&JobMount::cache_limit>(size_in)},
+
         {"older_than", "TIME", kClean, "Cleaning",
          "remove only what nobody has written to for this long: 12h, 7d (default: all but running "
          "merges)",
@@ -237,13 +251,13 @@ const std::vector<OptionRow>& option_rows() {
         {"hf_upload", "", kWrite, "", "accepted for compatibility with verl; has no effect",
          Setter{ignored}},
 
-        {"strategy", "NAME", kModel, "Execution",
+        {"strategy", "NAME", kMove, "Execution",
          "how data gets to the ranks that write it: auto (default), direct (each rank reads what "
          "it writes) or collective (each shard is read once, and sent)",
          word<&PlanChoice::strategy>({{"auto", plan::Strategy::automatic},
                                       {"collective", plan::Strategy::collective},
                                       {"direct", plan::Strategy::direct}})},
-        {"replicas", "HOW", kModel, "Execution",
+        {"replicas", "HOW", kMove, "Execution",
          "tensors that are stored several times: auto (default: compare what costs little), verify "
          "(compare all copies) or trust (compare none)",
          word<&PlanChoice::replicas>({{"auto", plan::Replicas::automatic},
@@ -252,17 +266,17 @@ const std::vector<OptionRow>& option_rows() {
         {"memory_limit", "SIZE", kModel, "Execution",
          "memory for a rank's buffers, at least 1MiB (default 256MiB, or less if the job has less)",
          value<&JobRun::memory_limit>(memory_limit_in)},
-        {"read_ahead", "HOW", kModel, "Execution",
+        {"read_ahead", "HOW", kMove, "Execution",
          "read the next round in a second thread: auto (default: if a rank has two cores), yes or "
          "no",
          word<&JobRun::read_ahead>({{"auto", std::nullopt}, {"yes", true}, {"no", false}})},
         {"bw_limit", "SIZE", kModel | kDiff | kVerify, "Execution",
          "most bytes per second that all ranks together read and write (default: no limit)",
          value<&JobRun::bw_limit>(size_in)},
-        {"max_readers", "N", kModel, "Execution",
+        {"max_readers", "N", kMove, "Execution",
          "let only N ranks read tensors and send them to the others (default: all read)",
          number<&PlanChoice::max_readers>(1)},
-        {"message_limit", "SIZE", kModel, "Execution",
+        {"message_limit", "SIZE", kMove, "Execution",
          "for experts: largest message between two ranks",
          value<&PlanChoice::message_limit>(size_in)},
         {"resume", "", kWrite, "Execution",
@@ -278,8 +292,9 @@ const std::vector<OptionRow>& option_rows() {
          "stop at this time, ready to resume: +50m from now, 2026-11-22T03:10 or seconds since "
          "1970",
          value<&JobRun::stop_at>(moment_in)},
-        {"stall_timeout", "TIME", kWrite, "Execution",
-         "end the job if the ranks make no progress for this long (default 30m; 0: never)",
+        {"stall_timeout", "TIME", kMade, "Execution",
+         "end the job if the ranks make no progress for this long (default 30m; 0: never); mount: "
+         "fail a read whose source has not answered for this long",
          value<&JobRun::stall_timeout>(duration_in)},
         {"strict", "", kModel, "Execution", "end with exit code 14 if there is a warning",
          flag<&JobRun::strict>()},
@@ -293,14 +308,14 @@ const std::vector<OptionRow>& option_rows() {
         {"all", "", kInspect, "Messages",
          "show each tensor on a line of its own, with exact bytes and the ranks that hold it",
          flag<&JobRun::is_whole>()},
-        {"trace", "NAME", kModel, "Messages",
+        {"trace", "NAME", kMove, "Messages",
          "tell where one tensor is stored, how it is cut, and where it goes",
          text<&JobRun::trace>(), run, JobSteps::merge},
         {"verbose", "", kEvery, "Messages", "say more; diff, test: the same, and show every row",
          flag<&JobRun::log_level>(LogLevel::debug), loudness, JobSteps::all, 'v'},
         {"quiet", "", kEvery, "Messages", "errors only, no progress",
          flag<&JobRun::log_level>(LogLevel::error), loudness, JobSteps::all, 'q'},
-        {"progress", "STYLE", kEvery & ~kRecipes, "Messages",
+        {"progress", "STYLE", kEvery & ~(kRecipes | kUnmount), "Messages",
          "how progress is shown: auto (default: a bar on a terminal, else lines), bar, lines, json "
          "or none",
          word<&JobRun::progress>({{"auto", ProgressStyle::automatic},
@@ -309,10 +324,10 @@ const std::vector<OptionRow>& option_rows() {
                                   {"json", ProgressStyle::json},
                                   {"none", ProgressStyle::none}}),
          loudness},
-        {"log_dir", "DIR", kEvery & ~kRecipes, "Messages",
+        {"log_dir", "DIR", kEvery & ~(kRecipes | kUnmount), "Messages",
          "keep a log of each rank in DIR: messages, phases and files with their times",
          text<&JobRun::log_dir>()},
-        {"done", "FILE", kModel | kDiff | kVerify, "Messages",
+        {"done", "FILE", kMove | kDiff | kVerify, "Messages",
          "write FILE at the end of the run, however it ends: the code, the job and a line of "
          "figures; proof for scripts that the program ran",
          text<&JobRun::done>()},

@@ -208,7 +208,7 @@ void take_file_target(Job& job, GivenTexts& given) {
     const fs::path file = job.outputs.front().directory;
     const std::string ending = in_small_letters(file.extension().string());
     std::error_code failed;  // what cannot be examined is told when the target is checked
-    if (!job.has("target_dir") || fs::is_directory(file, failed)) {
+    if (!job.has("target_dir") || fs::is_directory(file, failed) || job.command == Command::mount) {
         return;
     }
     if (ending == ".h5" || ending == ".hdf5" || ending == ".safetensors" || ending == ".bin" ||
@@ -267,6 +267,13 @@ void require_target(const Job& job) {
         refuse("no target is given",
                "name the directory to write: shardweld merge " +
                    process::shell_word(job.inputs.front().directory.string()) + " OUT");
+    }
+    if (job.command == Command::mount && !job.has("target_dir")) {
+        refuse("no mount point is given", "usage: " + std::string(row_for(job.command).usage));
+    }
+    if (job.mount.is_daemon && !job.mount.program.empty()) {
+        refuse("--daemon and a command exclude each other: the mount ends with the command",
+               "leave one of them out");
     }
 }
 

@@ -28,8 +28,7 @@ class StatedParts {
         }
     }
 
-    using Part = std::pair<Bytes, std::vector<std::byte>>;
-    [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
+    [[nodiscard]] std::vector<StatedPart> take() { return std::move(parts_); }
 
     /// Adds a share to a checksum.
     void add(Bytes place, std::uint32_t share) { put_sum(place, sum_at(place) ^ share); }
@@ -52,7 +51,7 @@ class StatedParts {
   private:
     std::span<std::byte> at(Bytes offset, Bytes size) {
         auto& [begin, bytes] =
-            *std::prev(std::ranges::upper_bound(parts_, offset, {}, &Part::first));
+            *std::prev(std::ranges::upper_bound(parts_, offset, {}, &StatedPart::first));
         return std::span(bytes).subspan(offset - begin, size);
     }
     std::uint32_t sum_at(Bytes place) {
@@ -64,20 +63,22 @@ class StatedParts {
         std::memcpy(at(place, sizeof(sum)).data(), &sum, sizeof(sum));
     }
 
-    std::vector<Part> parts_;
+    std::vector<StatedPart> parts_;
 };
 
-StatedParts stated_parts(const outputs::Frame& frame, const std::vector<std::uint32_t>& sums) {
+}  // namespace
+
+std::vector<StatedPart> stated_parts(const outputs::Frame& frame,
+                                     const std::map<std::uint32_t, std::uint32_t>& sums) {
     StatedParts parts(frame);
     for (const outputs::ChecksumPlace& place : frame.checksums) {
-        parts.add(place.offset, crc32_moved(sums.at(place.tensor), place.behind));
+        const auto sum = sums.find(place.tensor);
+        parts.add(place.offset, crc32_moved(sum == sums.end() ? 0 : sum->second, place.behind));
     }
     std::ranges::for_each(frame.texts,
                           [&](const outputs::ChecksumText& text) { parts.put_digits(text); });
-    return parts;
+    return parts.take();
 }
-
-}  // namespace
 
 void WrittenSums::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
     const plan::WrittenTensor& tensor = plan_.tensor(slice.tensor);
@@ -85,18 +86,18 @@ void WrittenSums::add(const plan::Slice& slice, std::span<const std::byte> bytes
     sums_[slice.tensor] ^= crc32_moved(crc32(bytes), n_behind);
 }
 
-std::vector<std::uint32_t> WrittenSums::gather(mpi::Comm& comm) const {
-    std::vector<std::uint32_t> all(plan_.tensors.size());
+std::map<std::uint32_t, std::uint32_t> WrittenSums::gather(mpi::Comm& comm) const {
+    std::map<std::uint32_t, std::uint32_t> all;
     const std::vector<std::pair<std::uint32_t, std::uint32_t>> mine(sums_.begin(), sums_.end());
     for (const auto& [tensor, sum] : mpi::gather_all(comm, mine)) {
-        all.at(tensor) ^= sum;
+        all[tensor] ^= sum;
     }
     return all;
 }
 
 void WrittenSums::write_frames(mpi::Comm& comm, const io::Directory& directory, bool sync,
                                CreatedFiles& created) const {
-    const std::vector<std::uint32_t> sums = gather(comm);
+    const auto sums = gather(comm);
     const auto tensors = plan::output_tensors(plan_.targets);
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& before_file) {
         const outputs::Framer framer = plan_.placement.format->framer();
@@ -109,8 +110,7 @@ void WrittenSums::write_frames(mpi::Comm& comm, const io::Directory& directory, 
             }
             const outputs::Frame frame = framer(placement, at, tensors);
             io::NotedFile file(io::OutputFile::open_existing(directory, made.name), made.name);
-            const StatedParts parts = stated_parts(frame, sums);
-            for (const auto& [offset, bytes] : parts.parts()) {
+            for (const auto& [offset, bytes] : stated_parts(frame, sums)) {
                 file.write(offset, bytes);
             }
             io::WrittenFile written = file.finish(sync);

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "core/index.hpp"
@@ -16,7 +17,19 @@ struct Plan;
 struct Slice;
 }  // namespace shardweld::plan
 
+namespace shardweld::outputs {
+struct Frame;
+}  // namespace shardweld::outputs
+
 namespace shardweld::execute {
+
+/// A part of a frame at its offset in the file.
+using StatedPart = std::pair<Bytes, std::vector<std::byte>>;
+
+/// A frame's parts as they are written: with the CRC-32 of tensors (`sums`, by tensor) in their
+/// places, and the digits that follow from them.
+std::vector<StatedPart> stated_parts(const outputs::Frame& frame,
+                                     const std::map<std::uint32_t, std::uint32_t>& sums);
 
 /// CRC-32 of the tensors that this rank has written parts of. Each part adds its own share to the
 /// sum of the whole (crc32_moved), so that parts may come in any order from any rank.
@@ -35,7 +48,7 @@ class WrittenSums {
 
   private:
     /// Collective. The CRC-32 of every tensor, on every rank.
-    [[nodiscard]] std::vector<std::uint32_t> gather(mpi::Comm& comm) const;
+    [[nodiscard]] std::map<std::uint32_t, std::uint32_t> gather(mpi::Comm& comm) const;
 
     const plan::Plan& plan_;
     std::map<std::uint32_t, std::uint32_t> sums_;  ///< by tensor

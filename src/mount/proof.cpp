@@ -1,0 +1,130 @@
+#include "proof.hpp"
+
+#include <algorithm>
+
+#include <nlohmann/json.hpp>
+
+#include "app/report/report_json.hpp"
+#include "app/runtime/version.hpp"
+#include "app/survey/input.hpp"
+#include "execute/record_sums.hpp"
+
+namespace shardweld::mount {
+
+namespace {
+
+using nlohmann::ordered_json;
+
+constexpr int kSchema = 1;
+constexpr std::size_t kMostFailures = 100;
+
+ordered_json json_of(const Error& error) {
+    return {{"code", static_cast<int>(error.code())},
+            {"name", name_of(error.code())},
+            {"text", error.full_text()}};
+}
+
+}  // namespace
+
+void Proof::note(const Error& failure) {
+    const std::lock_guard lock(mutex_);
+    is_proved_ = false;
+    const bool is_known = std::ranges::any_of(
+        failures_, [&](const Error& known) { return known.full_text() == failure.full_text(); });
+    if (!is_known && failures_.size() < kMostFailures) {
+        failures_.push_back(failure);
+    }
+}
+
+void Proof::read_all(const GivesUp& gives_up) {
+    std::vector<std::byte> bytes;
+    for (std::size_t file = 0; file < files_.files().size(); ++file) {
+        const Bytes size = files_.files()[file].size;
+        for (Bytes at = 0; at < size; at += bytes.size()) {
+            if (gives_up()) {
+                throw Error(ErrorCode::stopped, "nobody waits for the proof any more");
+            }
+            bytes.resize(std::min(files_.strip_bytes(file), size - at));
+            try {
+                files_.read(file, at, bytes);
+            } catch (Error& error) {
+                error.add_context("read as " + files_.files()[file].name);
+                throw;
+            }
+        }
+    }
+    const app::Input& input = model_.merge().input;
+    if (input.is_checked && input.sums) {
+        execute::RecordCheckOptions all;
+        all.completion = execute::Completion::all;
+        all.why_stop = [&] { return gives_up() ? std::string("nobody waits any more") : ""; };
+        const auto counts =
+            execute::check_records(model_.run().comm, *input.sums,
+                                   app::source_of(model_.run(), input), input.visibility, all);
+        const std::lock_guard lock(mutex_);
+        proved_ = counts;
+    }
+}
+
+std::string Proof::prove(const GivesUp& gives_up) {
+    const std::lock_guard proving(proving_);
+    try {
+        read_all(gives_up);
+        const std::lock_guard lock(mutex_);
+        is_proved_ = failures_.empty();
+    } catch (const Error& error) {
+        note(error);
+    }
+    return told();
+}
+
+/// Of the records that the model is made of, those that were read whole so far.
+execute::RecordCounts Proof::counts() const {
+    const auto& sums = model_.merge().input.sums;
+    execute::RecordCounts counts;
+    if (!model_.merge().input.is_checked || sums == nullptr) {
+        return counts;
+    }
+    const auto& records = sums->records().all;
+    std::vector<bool> is_whole(records.size());
+    for (const execute::RangeSum& range : sums->all()) {
+        is_whole[range.record] = range.begin == 0 && range.end == records[range.record].bytes;
+    }
+    counts.without = sums->n_without();
+    for (std::size_t at = 0; at < records.size(); ++at) {
+        if (sums->is_due(at)) {
+            (is_whole[at] ? counts.checked : counts.unchecked) += 1;
+            (is_whole[at] ? counts.checked_bytes : counts.unchecked_bytes) += records[at].bytes;
+        }
+    }
+    return counts;
+}
+
+std::string Proof::told() {
+    const execute::RecordCounts so_far = counts();
+    ordered_json files = ordered_json::array();
+    for (const ServedFile& file : files_.files()) {
+        files.push_back({{"name", file.name}, {"bytes", file.size}});
+    }
+    const std::lock_guard lock(mutex_);
+    const execute::RecordCounts& records = proved_ ? *proved_ : so_far;
+    ordered_json failures = ordered_json::array();
+    std::ranges::transform(failures_, std::back_inserter(failures), json_of);
+    const ordered_json json = {
+        {"schema", kSchema},
+        {"tool", app::version()},
+        {"mount_point", point_.string()},
+        {"is_proved", is_proved_},
+        {"failures", std::move(failures)},
+        {"records",
+         {{"checked", records.checked},
+          {"checked_bytes", records.checked_bytes},
+          {"unchecked", records.unchecked},
+          {"unchecked_bytes", records.unchecked_bytes},
+          {"without", records.without}}},
+        {"files", std::move(files)},
+        {"merge", ordered_json::parse(app::to_json(*model_.run().report, model_.output().report))}};
+    return app::json_text(json);
+}
+
+}  // namespace shardweld::mount

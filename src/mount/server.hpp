@@ -1,0 +1,95 @@
+// A model's files as a file system that the kernel asks for them.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "core/index.hpp"
+#include "core/path.hpp"
+#include "shardweld/error.hpp"
+
+#include "strips.hpp"
+#include "unwritten_files.hpp"
+
+struct fuse_entry_param;
+struct fuse_file_info;
+struct fuse_lowlevel_ops;
+struct fuse_req;
+struct fuse_session;
+
+namespace shardweld::mount {
+
+/// A file whose text is made when it is opened. Its directory, with a dot in front, is not listed.
+struct ToldFile {
+    std::string name;  ///< ".shardweld/report.json"
+    std::function<std::string(const GivesUp&)> text;
+};
+
+/// How a model is seen, and by whom.
+struct MountManner {
+    fs::path point;
+    std::string source;                            ///< as lists of mounts name it
+    bool is_for_all = false;                       ///< other users may read it
+    Bytes cache_limit = 0;                         ///< as Strips'
+    double patience_s = 0;                         ///< that a read has for its source; 0: any
+    Index modified_ns = 0;                         ///< of all files, since 1970
+    std::function<void(const Error&)> on_failure;  ///< of a read; from any thread
+    std::function<void()> on_end;  ///< somebody has unmounted it; from another thread
+};
+
+/// A mount, from its construction to its destruction. Its threads begin with the signals that the
+/// constructing one lets through.
+class Server {
+  public:
+    /// Mounts and answers. Error(unsupported) where it cannot be mounted.
+    Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner manner);
+    ~Server();
+    Server(const Server&) = delete;
+    Server& operator=(const Server&) = delete;
+
+  private:
+    /// A directory or a file; the kernel's number of it is its place in tree_ and one.
+    struct TreeNode {
+        std::uint64_t parent = 1;
+        std::map<std::string, std::uint64_t> below = {};  ///< of a directory
+        std::optional<std::size_t> file =
+            {};                  ///< those of files_, then told_; nullopt: a directory
+        bool is_hidden = false;  ///< found by its name, and not listed
+    };
+    static const fuse_lowlevel_ops& operations();
+    static Server& of(fuse_req* request);
+
+    void add(const std::string& name, std::size_t file);
+    std::uint64_t add_below(std::uint64_t parent, const std::string& name, bool is_hidden);
+    [[nodiscard]] const TreeNode& at(std::uint64_t number) const { return tree_[number - 1]; }
+    [[nodiscard]] const ToldFile* told_at(std::uint64_t number) const;
+    [[nodiscard]] fuse_entry_param entry_of(std::uint64_t number) const;
+
+    bool try_to_mount(bool ends_with_process);
+    void look_up(fuse_req* request, std::uint64_t parent, const char* name) const;
+    void list(fuse_req* request, std::uint64_t number, std::size_t size, off_t offset) const;
+    void open(fuse_req* request, std::uint64_t number, fuse_file_info* opened);
+    void read(fuse_req* request, std::uint64_t number, Bytes size, Bytes offset);
+    void send(fuse_req* request, std::size_t file, Bytes begin, Bytes end);
+    [[nodiscard]] GivesUp patience_for(fuse_req* request) const;
+    void answer(fuse_req* request, std::uint64_t number, const std::function<void()>& body);
+
+    UnwrittenFiles& files_;
+    std::vector<ToldFile> told_;
+    MountManner manner_;
+    std::vector<TreeNode> tree_;
+    fuse_session* session_ = nullptr;
+    std::atomic<bool> is_over_ = false;
+    std::optional<Strips> strips_;
+    std::thread loop_;
+};
+
+}  // namespace shardweld::mount

@@ -1,0 +1,157 @@
+#include "strips.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+namespace shardweld::mount {
+
+namespace {
+
+// Between two looks whether a reader has given up.
+constexpr auto kPatience = std::chrono::milliseconds(200);
+// More are no faster on one machine's memory.
+constexpr unsigned kMostMakers = 8;
+// Strips that are made ahead of a reader that reads in order.
+constexpr Bytes kAhead = 2;
+
+}  // namespace
+
+/// One strip. All but the bytes is looked at under the mutex.
+struct Strips::Entry {
+    Key key;
+    Bytes size = 0;
+    std::unique_ptr<std::byte[]> bytes = {};
+    MadeStrip strip = {};
+    bool is_made = false;
+    std::list<Key>::iterator place = {};  ///< in recent_, when it is made
+};
+
+Strips::Strips(UnwrittenFiles& files, Bytes limit) : files_(files), limit_(limit) {
+    const unsigned n = std::clamp(std::thread::hardware_concurrency(), 2U, kMostMakers);
+    for (unsigned i = 0; i < n; ++i) {
+        makers_.emplace_back([this] { run(); });
+    }
+}
+
+Strips::~Strips() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_over_ = true;
+    }
+    has_work_.notify_all();
+    for (std::thread& maker : makers_) {
+        maker.join();
+    }
+}
+
+Bytes Strips::size_at(const Key& key) const {
+    return std::min(files_.strip_bytes(key.first), files_.files()[key.first].size - key.second);
+}
+
+std::pair<Strips::Held, Bytes> Strips::get(std::size_t file, Bytes offset,
+                                           const GivesUp& gives_up) {
+    const Bytes strip = files_.strip_bytes(file);
+    const Key key{file, offset / strip * strip};
+    std::unique_lock lock(mutex_);
+    const auto entry = want(key, false);
+    want_next(key);
+    while (!entry->is_made) {
+        if (is_made_.wait_for(lock, kPatience) == std::cv_status::timeout && gives_up()) {
+            return {nullptr, key.second};
+        }
+    }
+    if (const auto kept = entries_.find(key); kept != entries_.end() && kept->second == entry) {
+        recent_.splice(recent_.begin(), recent_, entry->place);
+    }
+    return {Held(entry, &entry->strip), key.second};
+}
+
+/// The entry of a strip, which is made next, or when what is wanted before it is made.
+std::shared_ptr<Strips::Entry> Strips::want(const Key& key, bool is_ahead) {
+    auto& entry = entries_[key];
+    if (entry == nullptr) {
+        entry = std::make_shared<Entry>();
+        entry->key = key;
+        entry->size = size_at(key);
+        if (is_ahead) {
+            wanted_.push_back(entry);
+        } else {
+            wanted_.push_front(entry);
+        }
+        has_work_.notify_one();
+    }
+    return entry;
+}
+
+void Strips::want_next(const Key& key) {
+    const Bytes strip = files_.strip_bytes(key.first);
+    Bytes& next = next_[key.first];
+    const bool is_in_order = key.second == 0 || key.second == next || key.second + strip == next;
+    next = key.second + strip;
+    for (Bytes i = 1; is_in_order && i <= kAhead && wanted_.size() < makers_.size(); ++i) {
+        const Key ahead{key.first, key.second + i * strip};
+        if (ahead.second < files_.files()[key.first].size) {
+            (void)want(ahead, true);
+        }
+    }
+}
+
+/// Forgets what was not used for long and nobody holds, until there is room.
+bool Strips::make_room(Bytes size) {
+    for (auto last = recent_.end(); used_ + size > limit_ && last != recent_.begin();) {
+        --last;
+        const auto entry = entries_.find(*last);
+        if (entry->second.use_count() == 1) {
+            used_ -= entry->second->size;
+            entries_.erase(entry);
+            last = recent_.erase(last);
+        }
+    }
+    return used_ + size <= limit_;
+}
+
+void Strips::run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+        has_work_.wait(lock, [&] { return is_over_ || !wanted_.empty(); });
+        if (is_over_) {
+            return;
+        }
+        const auto entry = wanted_.front();
+        if (!make_room(entry->size)) {
+            has_work_.wait_for(lock,
+                               std::chrono::milliseconds(1));  // readers let go of theirs soon
+            continue;
+        }
+        wanted_.pop_front();
+        used_ += entry->size;
+        lock.unlock();
+        make(*entry);
+        lock.lock();
+        recent_.push_front(entry->key);
+        entry->place = recent_.begin();
+        entry->is_made = true;
+        if (entry->strip.failure) {  // it is tried again when it is asked for again
+            recent_.pop_front();
+            entries_.erase(entry->key);
+            used_ -= entry->size;
+        }
+        is_made_.notify_all();
+    }
+}
+
+void Strips::make(Entry& entry) {
+    try {
+        entry.bytes = std::make_unique_for_overwrite<std::byte[]>(entry.size);
+        const std::span bytes(entry.bytes.get(), entry.size);
+        files_.read(entry.key.first, entry.key.second, bytes);
+        entry.strip.bytes = bytes;
+        made_bytes_ += entry.size;
+    } catch (const Error& error) {
+        entry.strip.failure = error;
+    } catch (const std::exception& error) {
+        entry.strip.failure = Error(ErrorCode::internal, error.what());
+    }
+}
+
+}  // namespace shardweld::mount

@@ -1,0 +1,240 @@
+#include "unwritten_files.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <set>
+
+#include "core/crc32.hpp"
+#include "plan/plan.hpp"
+#include "shardweld/error.hpp"
+
+namespace shardweld::mount {
+
+namespace {
+
+// What is read of straight runs at once: large enough for a disk, small enough for a cache.
+constexpr Bytes kStrip = Bytes{1} << 20U;
+// Where runs are short or lie across, more is read of each source.
+constexpr Bytes kGatheredStrip = Bytes{4} << 20U;
+constexpr Bytes kSum = 4;
+constexpr Bytes kMostDigits = 64;
+// Frames that are kept, where they can be made again.
+constexpr std::size_t kFrames = 4;
+
+/// Whether a tensor is put together of runs that are shorter than a strip.
+bool is_gathered(const plan::Target& target) {
+    return std::ranges::any_of(target.operands, [&](const plan::Operand& operand) {
+        const layout::Copy& copy = operand.copy;
+        const auto run = std::ranges::find_if(copy.loops, [](const auto& loop) {
+            return loop.src_stride == 1 && loop.dst_stride == 1;
+        });
+        return copy.loops.size() > 1 &&
+               (run == copy.loops.end() ||
+                static_cast<Bytes>(run->extent) * size_of(target.stored) < kStrip / 4);
+    });
+}
+
+/// Copies what `from`, at `begin`, has of `out`, at `offset`.
+void overlay(Bytes begin, std::span<const std::byte> from, Bytes offset, std::span<std::byte> out) {
+    const Bytes lo = std::max(begin, offset);
+    const Bytes hi = std::min(begin + from.size(), offset + out.size());
+    if (lo < hi) {
+        std::ranges::copy(from.subspan(lo - begin, hi - lo), out.subspan(lo - offset).begin());
+    }
+}
+
+bool meets(Bytes place, Bytes size, Bytes begin, Bytes end) {
+    return place < end && begin < place + size;
+}
+
+}  // namespace
+
+UnwrittenFiles::UnwrittenFiles(app::Unwritten& model, const std::string& card) : model_(model) {
+    settle_frames();
+    const plan::Plan& plan = model.plan();
+    for (std::size_t at = 0; at < plan.placement.files.size(); ++at) {
+        add_tensor_file(at);
+    }
+    for (publish::Asset& asset : model.output().assets()) {
+        add_asset(std::move(asset));
+    }
+    if (!card.empty()) {
+        add_asset({"README.md", {}, card});
+    }
+}
+
+/// Places that a library has to tell are asked for at once.
+void UnwrittenFiles::settle_frames() {
+    app::Output& output = model_.output();
+    outputs::Placement& placement = output.plan.placement;
+    placement.format->embed_config(placement, output.config_text);
+    framer_ = placement.format->framer();
+    if (framer_) {
+        tensors_ = plan::output_tensors(output.plan.targets);
+    }
+    if (!placement.is_settled) {
+        for (std::size_t at = 0; at < placement.files.size(); ++at) {
+            frames_.emplace_front(
+                at, std::make_shared<outputs::Frame>(framer_(placement, at, tensors_)));
+        }
+        placement.is_settled = true;
+        framer_ = {};
+    }
+}
+
+void UnwrittenFiles::add_tensor_file(std::size_t at) {
+    const plan::Plan& plan = model_.plan();
+    const outputs::PlacedFile& file = plan.placement.files[at];
+    std::vector<TensorPlace> places;
+    bool gathers = false;
+    for (const std::uint32_t tensor : file.tensors) {
+        const Bytes begin = plan.placement.slots[tensor].offset;
+        if (const Bytes size = plan.tensor(tensor).bytes(); size > 0) {
+            places.push_back({begin, begin + size, tensor});
+        }
+        gathers =
+            gathers || plan.target_of(tensor).is_converted() || is_gathered(plan.target_of(tensor));
+    }
+    std::ranges::sort(places, {}, &TensorPlace::begin);
+    files_.push_back({file.name, file.size, true});
+    strips_.push_back(gathers ? kGatheredStrip : kStrip);
+    places_.push_back(std::move(places));
+}
+
+void UnwrittenFiles::add_asset(publish::Asset asset) {
+    files_.push_back({asset.name, asset.size(), false});
+    strips_.push_back(kStrip);
+    assets_.push_back(std::move(asset));
+}
+
+void UnwrittenFiles::read(std::size_t file, Bytes offset, std::span<std::byte> out) {
+    if (files_[file].is_made) {
+        read_made(file, offset, out);
+        return;
+    }
+    const publish::Asset& asset = assets_[file - places_.size()];
+    if (asset.text) {
+        overlay(0, std::as_bytes(std::span(*asset.text)), offset, out);
+    } else if (asset.file) {
+        asset.file->read_at(offset, out);
+        asset.file->require(asset.stamp);
+    } else {
+        throw Error(ErrorCode::io, "no right to read " + asset.source.string());
+    }
+}
+
+void UnwrittenFiles::read_made(std::size_t file, Bytes offset, std::span<std::byte> out) {
+    const std::vector<TensorPlace>& places = places_[file];
+    const Bytes end = offset + out.size();
+    auto next = std::ranges::upper_bound(places, offset, {}, &TensorPlace::end);
+    for (Bytes at = offset; at < end;) {
+        const Bytes begin = next == places.end() ? end : std::min(next->begin, end);
+        if (at < begin) {
+            fill_between(file, at, out.subspan(at - offset, begin - at));
+            at = begin;
+            continue;
+        }
+        const Bytes until = std::min(next->end, end);
+        read_tensor(*next, at - next->begin, out.subspan(at - offset, until - at));
+        at = until;
+        ++next;
+    }
+}
+
+/// Bytes of a tensor from its byte `begin` on, which may lie inside an element.
+void UnwrittenFiles::read_tensor(const TensorPlace& place, Bytes begin, std::span<std::byte> out) {
+    const plan::WrittenTensor& tensor = model_.plan().tensor(place.tensor);
+    const Bytes size = size_of(tensor.dtype);
+    const Bytes first = begin / size;
+    const Bytes last = (begin + out.size() + size - 1) / size;
+    const layout::Range elements{static_cast<Index>(first), static_cast<Index>(last - first)};
+    const bool is_whole = (last - first) * size == out.size();
+    std::vector<std::byte> wider(is_whole ? 0 : (last - first) * size);
+    try {
+        model_.readers().read_elements(place.tensor, elements, is_whole ? out : std::span(wider));
+    } catch (Error& error) {
+        error.add_context("tensor " + tensor.name);
+        throw;
+    }
+    if (!is_whole) {
+        overlay(first * size, wider, begin, out);
+    }
+}
+
+/// What is no tensor's.
+void UnwrittenFiles::fill_between(std::size_t file, Bytes offset, std::span<std::byte> out) {
+    std::ranges::fill(out, std::byte{});
+    if (const auto frame = frame_of(file)) {
+        for (const outputs::FileBytes& part : frame->parts) {
+            overlay(part.offset, part.bytes, offset, out);
+        }
+        put_sums(*frame, offset, out);
+    }
+    const outputs::PlacedFile& placed = model_.plan().placement.files[file];
+    overlay(placed.header_offset, std::as_bytes(std::span(placed.header)), offset, out);
+}
+
+/// Checksums of tensors that a part of a frame states, which are known when the tensors are read.
+void UnwrittenFiles::put_sums(const outputs::Frame& frame, Bytes offset, std::span<std::byte> out) {
+    const Bytes end = offset + out.size();
+    std::set<Bytes> wanted;  // by those of digits that follow from them
+    for (const outputs::ChecksumText& text : frame.texts) {
+        if (meets(text.record, text.offset + kMostDigits - text.record, offset, end) ||
+            std::ranges::any_of(text.own,
+                                [&](Bytes place) { return meets(place, kSum, offset, end); })) {
+            wanted.insert(text.sums.begin(), text.sums.end());
+        }
+    }
+    std::map<std::uint32_t, std::uint32_t> sums;
+    for (const outputs::ChecksumPlace& place : frame.checksums) {
+        if (meets(place.offset, kSum, offset, end) || wanted.contains(place.offset)) {
+            sums[place.tensor] = sum_of(place.tensor);
+        }
+    }
+    if (!sums.empty()) {
+        for (const auto& [begin, bytes] : execute::stated_parts(frame, sums)) {
+            overlay(begin, bytes, offset, out);
+        }
+    }
+}
+
+std::shared_ptr<const outputs::Frame> UnwrittenFiles::frame_of(std::size_t file) {
+    const std::lock_guard lock(mutex_);
+    const auto known = std::ranges::find(frames_, file, [](const auto& one) { return one.first; });
+    if (known != frames_.end()) {
+        frames_.splice(frames_.begin(), frames_, known);
+        return known->second;
+    }
+    if (!framer_) {
+        return nullptr;
+    }
+    outputs::Placement placement = model_.plan().placement;
+    auto frame = std::make_shared<outputs::Frame>(framer_(placement, file, tensors_));
+    frames_.emplace_front(file, frame);
+    if (frames_.size() > kFrames) {
+        frames_.pop_back();
+    }
+    return frame;
+}
+
+std::uint32_t UnwrittenFiles::sum_of(std::uint32_t tensor) {
+    {
+        const std::lock_guard lock(mutex_);
+        if (const auto known = sums_.find(tensor); known != sums_.end()) {
+            return known->second;
+        }
+    }
+    const TensorPlace place{0, model_.plan().tensor(tensor).bytes(), tensor};
+    std::vector<std::byte> part;
+    std::uint32_t sum = 0;
+    for (Bytes at = 0; at < place.end; at += part.size()) {
+        part.resize(std::min(kGatheredStrip, place.end - at));
+        read_tensor(place, at, part);
+        sum = crc32(part, sum);
+    }
+    const std::lock_guard lock(mutex_);
+    sums_[tensor] = sum;
+    return sum;
+}
+
+}  // namespace shardweld::mount

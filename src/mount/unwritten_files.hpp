@@ -1,0 +1,79 @@
+// The files that a merge would write, their bytes made when they are asked for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/merge/unwritten.hpp"
+#include "core/index.hpp"
+#include "execute/listeners/stated_sums.hpp"
+#include "outputs/format.hpp"
+#include "publish/assets.hpp"
+
+namespace shardweld::mount {
+
+/// Asked now and then by what may take long: whether nobody waits for it any more.
+using GivesUp = std::function<bool()>;
+
+/// A file as a directory shows it.
+struct ServedFile {
+    std::string name;  ///< below the model's directory, with its directories in front
+    Bytes size = 0;
+    bool is_made = false;  ///< of tensors, a strip at a time
+};
+
+/// The files of a model that is not written. Any number of threads may read.
+class UnwrittenFiles {
+  public:
+    /// `card`: the text of README.md; "": none. Error(unsupported) as by the output's format.
+    UnwrittenFiles(app::Unwritten& model, const std::string& card);
+
+    [[nodiscard]] const std::vector<ServedFile>& files() const { return files_; }
+
+    /// Fills `out` from `offset` of a file, which ends behind it. Error(io) where a source is no
+    /// longer what it was, Error(corrupt) where it is damaged, as far as that was seen.
+    void read(std::size_t file, Bytes offset, std::span<std::byte> out);
+
+    /// What is best made at once around an offset of a file.
+    [[nodiscard]] Bytes strip_bytes(std::size_t file) const { return strips_[file]; }
+
+  private:
+    /// A tensor's place in its file.
+    struct TensorPlace {
+        Bytes begin = 0;
+        Bytes end = 0;
+        std::uint32_t tensor = 0;
+    };
+
+    void settle_frames();
+    void add_tensor_file(std::size_t at);
+    void add_asset(publish::Asset asset);
+    void read_made(std::size_t file, Bytes offset, std::span<std::byte> out);
+    void read_tensor(const TensorPlace& place, Bytes begin, std::span<std::byte> out);
+    void fill_between(std::size_t file, Bytes offset, std::span<std::byte> out);
+    void put_sums(const outputs::Frame& frame, Bytes offset, std::span<std::byte> out);
+    std::shared_ptr<const outputs::Frame> frame_of(std::size_t file);
+    std::uint32_t sum_of(std::uint32_t tensor);
+
+    app::Unwritten& model_;
+    std::vector<ServedFile> files_;  ///< those of tensors first, in the placement's order
+    std::vector<Bytes> strips_;
+    std::vector<std::vector<TensorPlace>> places_;  ///< of those, by offset
+    std::vector<publish::Asset> assets_;            ///< the others
+    outputs::Framer framer_;
+    std::vector<outputs::OutputTensor> tensors_;  ///< for it
+    std::mutex mutex_;                            ///< of all below
+    std::list<std::pair<std::size_t, std::shared_ptr<const outputs::Frame>>> frames_;
+    std::map<std::uint32_t, std::uint32_t> sums_;  ///< CRC-32 by tensor, where frames state them
+};
+
+}  // namespace shardweld::mount

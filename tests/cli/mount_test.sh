@@ -1,0 +1,229 @@
+#!/usr/bin/env bash
+# mount and unmount: every fixture through the mount against what merge writes, and what must not happen.
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
+data="$TESTS/data"
+mnt="$WORK/mnt"
+mkdir "$mnt"
+llama="$data/torch/fsdp2_w12_bf16_qwen2"
+given=(--local_dir "$llama/source")
+
+# Mounts of a test that fails half way are taken away before $WORK is.
+take_away() {
+    local point
+    for point in $(grep -s ' fuse.shardweld ' /proc/self/mounts | cut -d' ' -f2 | grep -F "$WORK"); do
+        umount -l "$point" 2>/dev/null || fusermount3 -uz "$point"
+    done
+}
+trap 'take_away; rm -rf "$WORK" "$WORK.pycache"' EXIT
+
+if [[ ! -e "$(dirname "$SHARDWELD")/../libexec/shardweld/shardweld-mount" ]]; then
+    echo "SKIPPED: built without libfuse3"
+    expect_code 5 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt"
+    finish
+    exit 77
+fi
+if [[ ! -e /dev/fuse ]] || ! "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" -q -- true 2>"$WORK/err"; then
+    echo "SKIPPED: no FUSE here: $(head -1 "$WORK/err")"
+    expect_code 5 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt"
+    finish
+    exit 77
+fi
+
+# mounted ARGUMENTS: mounts at $mnt in the background.
+mounted() {
+    expect_code 0 "$SHARDWELD" mount "$@" --target_dir "$mnt" --daemon -q
+}
+unmounted() {
+    expect_code 0 "$SHARDWELD" unmount "$mnt"
+    [[ -z "$(ls -A "$mnt")" ]] || fail "$mnt is not empty when it is unmounted"
+}
+# same_as_merge NAME ARGUMENTS: what merge writes with these options is what mount shows; where it refuses, so does mount, with its code.
+same_as_merge() {
+    local name="$1" code=0
+    shift
+    rm -rf "$WORK/merged"
+    "$SHARDWELD" merge "$@" --target_dir "$WORK/merged" -q --no_fsync --replicas trust 2>"$WORK/err" || code=$?
+    if ((code != 0)); then
+        expect_code "$code" "$SHARDWELD" mount "$@" --target_dir "$mnt" --daemon -q || unmounted
+        return
+    fi
+    n_same=$((n_same + 1))
+    mounted "$@" || { fail "$name is not mounted"; return; }
+    python3 "$TESTS/support/mounted.py" "$WORK/merged" "$mnt" "$n_same" >"$WORK/differences" || fail "$name: $(cat "$WORK/differences")"
+    unmounted
+}
+
+# All fixtures of checkpoints.
+# Those that merge refuses are held against it as well.
+n_same=0
+for source in "$data"/*/*/source; do
+    dir="$(dirname "$source")"
+    config=()
+    [[ -n "$(find "$source" -type d -name huggingface -print -quit)" || ! -d "$dir/hf" ]] || config=(--hf_config "$dir/hf")
+    same_as_merge "$dir" --local_dir "$source" "${config[@]}"
+done
+((n_same > 90)) || fail "only $n_same fixtures were mounted"
+
+# What is asked of the model.
+n_fixtures=$n_same
+rank="$data/torch/fsdp2_lora_w2_fp32_qwen2/source"
+same_as_merge "an adapter beside its base" --local_dir "$rank" --lora split
+same_as_merge "a folded adapter" --local_dir "$rank" --lora fold --dtype bf16
+same_as_merge "several files" "${given[@]}" --max_shard_size 5000 --no_card
+same_as_merge "blocks of FP8" --local_dir "$data/quant/llama128/input" --quantize fp8-block
+same_as_merge "rows of FP8" --local_dir "$data/quant/llama128/input" --quantize fp8-channel
+same_as_merge "GGUF" --local_dir "$data/quant/llama128/input" --quantize gguf:q8_0
+same_as_merge "an average" --average "$llama/source" "$llama/source"
+same_as_merge "some tensors" "${given[@]}" --include 'layers\.0\.' --names module
+for form in torch_dist legacy:tp=2 fsdp:world=3 dcp:world=2; do
+    same_as_merge "$form" --local_dir "$data/quant/llama128/input" --to "$form"
+done
+mv "$WORK/merged" "$WORK/like"
+same_as_merge "a template's form" --local_dir "$data/quant/llama128/input" --like "$WORK/like"
+has_hdf5=0
+if [[ -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" ]]; then
+    has_hdf5=1
+    same_as_merge "HDF5" "${given[@]}" --output_format hdf5
+fi
+((n_same == n_fixtures + 13 + has_hdf5)) || fail "a merge with options was refused"
+expect_code 5 "$SHARDWELD" mount --local_dir "$data/quant/llama128/input" --target_dir "$mnt" --quantize nvfp4a16
+
+# Its life: a command's code, a file that says when, and how it ends.
+expect_code 7 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" -q --ready "$WORK/ready" -- bash -c 'test -s "$0" && test -s "$1/config.json" && exit 7' "$WORK/ready" "$mnt"
+expect_absent "$WORK/ready"
+expect_code 127 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" -q -- "$WORK/no-such-program"
+expect_code 143 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" -q -- sh -c 'kill -TERM $$'
+[[ -z "$(ls -A "$mnt")" ]] || fail "the model stays when its command has ended"
+for signal in INT TERM HUP; do
+    "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" -q --ready "$WORK/ready" &
+    until [[ -e "$WORK/ready" ]]; do sleep 0.05; done
+    kill "-$signal" "$(<"$WORK/ready")"
+    wait $! || fail "code $? when it is ended by SIG$signal"
+    [[ -z "$(ls -A "$mnt")" ]] || fail "the model stays behind SIG$signal"
+done
+
+# What is in use is not taken away, and what was killed is.
+mounted "${given[@]}"
+exec 5<"$mnt/config.json"
+expect_code 15 "$SHARDWELD" unmount "$mnt"
+exec 5<&-
+expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt"
+mkdir "$WORK/mnt2"
+expect_code 0 "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/mnt2" --daemon -q
+cmp "$mnt/model.safetensors" "$WORK/mnt2/model.safetensors" || fail "two mounts of one checkpoint differ"
+expect_code 0 "$SHARDWELD" unmount "$WORK/mnt2"
+unmounted
+expect_code 3 "$SHARDWELD" unmount "$mnt"
+
+# Killed: with the process goes the mount; where what takes it away was killed as well, clean and unmount find it.
+killed() {
+    mounted "${given[@]}" --ready "$WORK/ready"
+    local server helper
+    server="$(<"$WORK/ready")"
+    helper="$(pgrep -f "fusermount3 .*$mnt" | head -1)"
+    [[ "$1" == server || -z "$helper" ]] || kill -KILL "$helper"
+    kill -KILL "$server"
+    rm -f "$WORK/ready"
+}
+killed server
+for _ in $(seq 100); do
+    grep -q "$mnt fuse" /proc/self/mounts || break
+    sleep 0.05
+done
+ls -A "$mnt" >/dev/null || expect_code 0 "$SHARDWELD" unmount "$mnt"
+killed both
+expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt"
+expect_code 0 "$SHARDWELD" clean "$WORK" --dry_run
+expect_out "$mnt"
+expect_code 0 "$SHARDWELD" clean "$WORK"
+unseen="$(ls -A "$mnt" 2>&1)"
+[[ -z "$unseen" ]] || fail "clean left a dead mount: $unseen"
+killed both
+unmounted
+
+# Read only, and nobody's but the user's.
+mounted "${given[@]}"
+touch "$mnt/new" 2>/dev/null && fail "a file is made in a model"
+(echo x >"$mnt/config.json") 2>/dev/null && fail "a file of a model is written"
+rm -f "$mnt/config.json" 2>/dev/null && fail "a file of a model is removed"
+[[ "$(ls -A "$mnt" | grep -c '^[.]')" == 0 ]] || fail "what begins with a dot is listed"
+python3 - "$mnt" <<'PYTHON' || fail "the report of a mount"
+import json, sys
+def told(name):
+    return json.load(open(f"{sys.argv[1]}/.shardweld/{name}"))
+before = told("report.json")
+assert not before["is_proved"] and before["records"]["checked"] == 0 and before["merge"]["ledger"], before
+proof = told("verify")
+assert proof["is_proved"] and not proof["failures"] and proof["records"]["unchecked"] == 0 < proof["records"]["checked"], proof
+PYTHON
+unmounted
+
+# A source that changes, is cut, goes or is damaged meanwhile: EIO, and the report says why.
+# fails_with CODE NAME: reading all of the model fails, with this code in the report.
+fails_with() {
+    cat "$mnt"/*.safetensors >/dev/null 2>"$WORK/err" && fail "$2 is read as if nothing were"
+    grep -qi 'input/output error' "$WORK/err" || fail "$2: $(cat "$WORK/err")"
+    python3 -c 'import json, sys; assert json.load(open(sys.argv[1]))["failures"][0]["code"] == int(sys.argv[2])' \
+        "$mnt/.shardweld/report.json" "$1" || fail "$2: the report does not say it"
+    unmounted
+}
+copied() {
+    rm -rf "$WORK/copy"
+    mkdir "$WORK/copy"
+    cp -r "$llama/source" "$WORK/copy/source"
+    shard="$(ls "$WORK"/copy/source/model*_rank_3.pt)"
+    mounted --local_dir "$WORK/copy/source"
+}
+copied
+cp "$shard" "$WORK/shard" && cat "$WORK/shard" >"$shard"
+fails_with 7 "a shard that was written again"
+copied
+truncate -s 1000 "$shard"
+fails_with 7 "a shard that was cut"
+copied
+rm "$shard"
+fails_with 3 "a shard that is gone"
+rm -rf "$WORK/copy"
+mkdir "$WORK/copy"
+cp -r "$llama/source" "$WORK/copy/source"
+python3 - "$WORK"/copy/source/model*_rank_3.pt <<'PYTHON'
+import sys, zipfile
+name = sys.argv[1]
+record = max(zipfile.ZipFile(name).infolist(), key=lambda one: one.file_size if "/data/" in one.filename else 0)
+with open(name, "r+b") as file:
+    file.seek(record.header_offset + 26)
+    skip = sum(int.from_bytes(file.read(2), "little") for _ in range(2))
+    file.seek(record.header_offset + 30 + skip)
+    one = file.read(1)
+    file.seek(-1, 1)
+    file.write(bytes([one[0] ^ 64]))
+PYTHON
+mounted --local_dir "$WORK/copy/source"
+fails_with 4 "a damaged record"
+mounted --local_dir "$WORK/copy/source" --check_crc off
+cat "$mnt/model.safetensors" >/dev/null || fail "--check_crc off"
+unmounted
+
+# A reader that is killed leaves the others alone.
+mounted "${given[@]}" --cache_limit 16MiB
+for _ in 1 2 3 4 5; do
+    { exec cat "$mnt"/* "$mnt"/* >/dev/null; } &
+    kill -KILL $!
+done
+wait 2>/dev/null
+cmp "$mnt/config.json" "$llama/source/huggingface/config.json" >/dev/null || [[ -s "$mnt/config.json" ]] || fail "a mount behind killed readers"
+unmounted
+
+# Places where there can be no mount.
+mkdir -p "$WORK/full/below" "$WORK/copy"
+cp -r "$llama/source" "$WORK/copy/source"
+mkdir "$WORK/copy/source/below"
+expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/full"
+expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/no-such-directory"
+expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$llama/case.json"
+expect_code 12 "$SHARDWELD" mount --local_dir "$WORK/copy/source" --target_dir "$WORK/copy/source/below"
+expect_code 2 "$SHARDWELD" mount "${given[@]}"
+expect_code 2 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" --cache_limit 1MiB
+expect_code 2 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" --daemon -- true
+finish
