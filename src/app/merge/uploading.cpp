@@ -12,7 +12,7 @@
 #include "app/runtime/external.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
-#include "mpi/sleeping.hpp"
+#include "mpi/free_run.hpp"
 #include "process/command.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
@@ -93,7 +93,10 @@ void run_upload(mpi::Comm& comm, const Job& job, std::vector<std::string> words,
                 const mpi::WhyStop& why_stop, Log& log) {
     Progress progress(log, style_for(job.run.progress, log, job.run.log_level == LogLevel::error),
                       steady_clock());
-    mpi::while_others_sleep(comm, [&] {
+    mpi::collectively_in_steps(comm, [&](const mpi::OnStep&) {
+        if (comm.rank() != 0) {
+            return;
+        }
         if (const std::string why = why_stop ? why_stop() : ""; !why.empty()) {
             std::vector<std::string> again{"shardweld", "upload"};
             again.insert(again.end(), words.begin() + 1, words.end());

@@ -1,6 +1,7 @@
-// Turns return codes of MPI calls into errors.
+// Turns return codes of MPI calls into errors, and waits for other ranks.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <string>
 
@@ -45,12 +46,12 @@ inline int rank_in_group(MPI_Comm comm) {
     return rank;
 }
 
-/// Elementwise maximum over all ranks, in place. Collective.
-inline void maximum_of_all(MPI_Comm comm, std::span<Index> values) {
-    // NOLINTNEXTLINE(mpi-type-mismatch): Index is std::int64_t
-    check(MPI_Allreduce(MPI_IN_PLACE, values.data(), static_cast<int>(values.size()), MPI_INT64_T,
-                        MPI_MAX, comm),
-          "MPI_Allreduce");
-}
+/// Looks again and again at whether `is_over`; in between, this rank leaves its core to those that
+/// work, the longer the more.
+void sleep_until(const std::function<bool()>& is_over);
+
+/// Elementwise over all ranks, in place. Collective; a rank that waits sleeps, where MPI's own
+/// waiting takes a core.
+void reduce_in_place(MPI_Comm comm, std::span<Index> values, MPI_Op op);
 
 }  // namespace shardweld::mpi

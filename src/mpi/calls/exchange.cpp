@@ -157,7 +157,7 @@ Index exchange(MPI_Comm comm, const Messages& messages, Bytes limit, Route route
         agreed[1] = !reach_of(messages.to_send, rank).fits_int() ||
                     !reach_of(messages.to_receive, rank).fits_int();
     }
-    maximum_of_all(comm, agreed);
+    reduce_in_place(comm, agreed, MPI_MAX);
     const auto [steps, far, invalid] = agreed;
     if (invalid != 0) {
         throw Error(ErrorCode::internal,

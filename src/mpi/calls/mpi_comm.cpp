@@ -1,10 +1,8 @@
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <optional>
-#include <thread>
 
 #include <mpi.h>
 
@@ -53,10 +51,6 @@ class Alarm {
     bool heard_ = false;   ///< from another
 };
 
-/// Ranks that wait leave their cores to those that work, the longer the more.
-constexpr auto kFirstNap = std::chrono::microseconds(200);
-constexpr auto kLongestNap = std::chrono::microseconds(5000);
-
 Alarm::Alarm(MPI_Comm parent, Pulse& starting, Pulse& pulse) : pulse_(pulse) {
     const Pulse::Wait wait(starting, "MPI_Comm_dup");
     check(MPI_Comm_dup(parent, &comm_), "MPI_Comm_dup");
@@ -91,14 +85,13 @@ bool Alarm::seen() {
 
 void Alarm::drain(const std::function<bool()>& wants_alarm) {
     // The first vote in which no rank runs any more is the last one, on every rank.
-    auto nap = kFirstNap;
-    while (!vote(true) || all_[1] != 0) {
-        if (wants_alarm && wants_alarm()) {
+    sleep_until([&] {
+        const bool is_last = vote(true) && all_[1] == 0;
+        if (!is_last && wants_alarm && wants_alarm()) {
             raise();
         }
-        std::this_thread::sleep_for(nap);
-        nap = std::min(2 * nap, kLongestNap);
-    }
+        return is_last;
+    });
     raised_ = false;
     heard_ = false;
 }
@@ -217,10 +210,7 @@ class MpiComm final : public Comm {
     }
     [[nodiscard]] std::string library() const override { return own_name(); }
 
-    void barrier() override {
-        const Pulse::Wait wait(pulse(), "a barrier");
-        check(MPI_Barrier(group_.get()), "MPI_Barrier");
-    }
+    void barrier() override { (void)all_max(0); }
     std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) override {
         const Pulse::Wait wait(pulse(), "a broadcast");
         return mpi::broadcast(group_.get(), std::move(bytes), root);
@@ -231,13 +221,12 @@ class MpiComm final : public Comm {
     }
     Index all_max(Index value) override {
         const Pulse::Wait wait(pulse(), "the agreement of all ranks");
-        maximum_of_all(group_.get(), {&value, 1});
+        reduce_in_place(group_.get(), {&value, 1}, MPI_MAX);
         return value;
     }
     Index all_sum(Index value) override {
         const Pulse::Wait wait(pulse(), "the agreement of all ranks");
-        check(MPI_Allreduce(MPI_IN_PLACE, &value, 1, MPI_INT64_T, MPI_SUM, group_.get()),
-              "MPI_Allreduce");
+        reduce_in_place(group_.get(), {&value, 1}, MPI_SUM);
         return value;
     }
     Index exchange(std::span<const std::span<const std::byte>> to_send,

@@ -1,7 +1,6 @@
 #include "transfer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <new>
 #include <numeric>
 
@@ -15,14 +14,14 @@ namespace {
 /// transfer that follows.
 template <typename F>
 void allocate_together(MPI_Comm comm, const char* what, F&& allocate) {
-    std::array<Index, 1> failed{0};
+    Index failed = 0;
     try {
         allocate();
     } catch (const std::bad_alloc&) {
-        failed[0] = 1;
+        failed = 1;
     }
-    maximum_of_all(comm, failed);
-    if (failed[0] != 0) {
+    reduce_in_place(comm, {&failed, 1}, MPI_MAX);
+    if (failed != 0) {
         throw Error(ErrorCode::memory, std::string("a rank has no memory for ") + what,
                     "use fewer ranks per host or more memory");
     }
@@ -83,8 +82,8 @@ std::vector<std::vector<std::byte>> gather_by_broadcasts(MPI_Comm comm,
 
 std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, int root,
                                  Bytes piece) {
-    auto size = static_cast<Index>(bytes.size());
-    check(MPI_Bcast(&size, 1, MPI_INT64_T, root, comm), "MPI_Bcast");
+    Index size = rank_in_group(comm) == root ? static_cast<Index>(bytes.size()) : 0;
+    reduce_in_place(comm, {&size, 1}, MPI_MAX);
     allocate_together(comm, "broadcast bytes",
                       [&] { bytes.resize(static_cast<std::size_t>(size)); });
     broadcast_pieces(comm, bytes, root, piece);
@@ -93,11 +92,9 @@ std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, in
 
 std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, std::span<const std::byte> mine,
                                                Bytes piece) {
-    const auto size = static_cast<Index>(mine.size());
     std::vector<Index> sizes(slot(size_of_group(comm)));
-    // NOLINTNEXTLINE(mpi-type-mismatch): Index is std::int64_t
-    check(MPI_Allgather(&size, 1, MPI_INT64_T, sizes.data(), 1, MPI_INT64_T, comm),
-          "MPI_Allgather");
+    sizes[slot(rank_in_group(comm))] = static_cast<Index>(mine.size());
+    reduce_in_place(comm, sizes, MPI_MAX);
     const Index total = std::accumulate(sizes.begin(), sizes.end(), Index{0});
     if (total <= static_cast<Index>(piece)) {
         return gather_in_one_call(comm, mine, sizes);
