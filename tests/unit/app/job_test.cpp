@@ -1,10 +1,12 @@
-// What command lines mean, and which are refused: a row each.
+// What command lines mean, a row each, and which are refused: refusals.txt.
 #include "app/settings/job.hpp"
 
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
+#include <fstream>
 #include <functional>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -275,139 +277,22 @@ TEST(ParseOptions, takes_command_lines_for_what_they_mean) {
     }
 }
 
-struct Refusal {
-    const char* line;
-    std::vector<const char*> named = {};  ///< in the error, with its hint
-    ErrorCode code = ErrorCode::usage;
-};
-
 TEST(ParseOptions, refuses_what_makes_no_sense) {
-    const Refusal rows[] = {
-        {"merge", {"directory", "shardweld merge DIR"}},
-        {"merge in", {"shardweld merge in OUT"}},
-        {"merge --local_dir", {"--local_dir", "DIR"}},
-        {"merge --local_dir --overwrite", {"--local_dir", "DIR"}},
-        {"merge in --target_dir -q", {"--target_dir", "DIR"}},
-        {"merge in out --overwrite=yes", {"--overwrite"}},
-        {"merge a b c", {"c", "shardweld merge --average a b c"}},
-        {"inspect a --local_dir b", {"--local_dir", "twice", "b and a"}},
-        {"merge --target_dir c a b", {"--target_dir", "c and b"}},
-        {"merge --local_dir a --local-dir=a", {"--local_dir", "twice"}},
-        {"merge in out --overwrite --overwrite", {"--overwrite", "twice"}},
-        {"merge in out -v --verbose", {"--verbose", "twice"}},
-        {"inspect a -vv", {"--verbose", "twice"}},
-        {"merge in ~nobody/out", {"~nobody/out"}},
-        {"test in", {"--test_hf_dir DIR"}},
-        {"diff a", {"shardweld diff MODEL"}},
-        {"reshape in out", {"--to", "--like"}},
-        // Values.
-        {"merge in out --memory_limit 5parsecs", {"--memory_limit", "5parsecs"}},
-        {"merge in out --memory_limit 99999999999999999999GB", {"--memory_limit"}},
-        {"merge in out --memory_limit 1023KiB", {"1MiB"}},
-        {"merge in out --max_shard_size 0", {"--max_shard_size"}},
-        {"merge in out --iteration -1", {"--iteration", "from 0 to 2147483647"}},
-        {"plan in --ranks 0", {"--ranks", "from 1"}},
-        {"plan in --ranks 100001", {"--ranks", "100000"}},
-        {"merge in out --lora_alpha 0", {"--lora_alpha"}},
-        {"merge in out --lora_alpha 1e999", {"--lora_alpha"}},
-        {"merge in out --stripe 8,1", {"--stripe", "64KiB"}},
-        {"merge in out --dtype int4", {"--dtype", "fp16", "--quantize w4a16?"}},
-        {"merge in out --dtype fp8", {"--dtype", "fp8-block"}, ErrorCode::unsupported},
-        {"merge in out --dtype float8_e4m3fn", {"--dtype"}, ErrorCode::unsupported},
-        {"merge in out --backend xyz", {"--backend", "auto", "hdf5"}},
-        {"merge in out --include a(?=b)", {"--include", "look-around"}},
-        {"merge in out --stop_at soon", {"--stop_at", "+50m"}},
-        {"merge in out --stop_before m", {"--stop_before", "90s"}},
-        {"merge in out --stop_before 5min", {"--stop_before"}},
-        {"merge in out --stop_before -5", {"--stop_before"}},
-        {"merge in out --stop_before 1e3s", {"--stop_before"}},
-        {"merge in out --stop_before nan", {"--stop_before"}},
-        {"merge in out --stop_before inf", {"--stop_before"}},
-        {"merge in out --mesh_shape 2,x --mesh_dim_names a,b", {"--mesh_shape", "2,x"}},
-        {"merge in out --mesh_shape 2 --mesh_dim_names a,b", {"2 names", "1 numbers"}},
-        {"plan a b --average --average_weights 1,-1", {"--average_weights 1,-1", "above 0"}},
-        {"plan a b --average --average_weights 0,0", {"--average_weights 0,0"}},
-        {"plan a b --average --average_weights 1", {"--average_weights", "1 numbers"}},
-        {"plan a --average", {"two checkpoints"}},
-        {"merge in a/x.safetensors", {"a/x.safetensors", "the directory: a/x"}},
-        {"merge in x-Q4_K_M.gguf", {"x-Q4_K_M.gguf", "gguf:q4_0?"}},
-        {"merge in x.gguf --quantize fp8-block", {"fp8-block", "x.gguf"}},
-        // Relations.
-        {"merge in out --mesh_shape 2", {"--mesh_shape needs --mesh_dim_names"}},
-        {"merge in out --mesh_dim_names a", {"--mesh_dim_names needs --mesh_shape"}},
-        {"merge in out --hf_config b --hf_model_path b", {"--hf_config and --hf_model_path"}},
-        {"merge a b out --delta c", {"--delta needs --scale"}},
-        {"merge in out --scale 1", {"--scale needs --delta", "add --delta DIR"}},
-        {"merge in out --average_weights 1", {"--average_weights needs --average"}},
-        {"merge in out --average_decay 0.5", {"--average_decay needs --average"}},
-        {"merge a b out --average --delta c --scale 1", {"--average and --delta"}},
-        {"merge a b out --average --average_weights 1,2 --average_decay 0.5", {"--average_decay"}},
-        {"merge in out --private", {"--private needs --hf_upload_path", "ORG/NAME"}},
-        {"merge in out --revision r", {"--revision needs --hf_upload_path"}},
-        {"merge in out --hf_cli h", {"--hf_cli needs --hf_upload_path"}},
-        {"merge in out --max_readers 2 --strategy direct", {"--max_readers and --strategy direct"}},
-        {"merge in out --resume --restart", {"--resume and --restart"}},
-        {"merge in out --quantize w4a16 --output_format hdf5", {"--output_format hdf5"}},
-        {"merge in out --also a:bf16 --output_format hdf5", {"--also and --output_format hdf5"}},
-        {"test in hf --quantize gguf:q8_0", {"--quantize gguf:q8_0"}},
-        {"merge in out --quantize gguf:q8_0 --max_shard_size 1GB", {"--max_shard_size"}},
-        {"merge in x.gguf --max_shard_size 1GB", {"--max_shard_size"}},
-        {"merge in out --quantize_ignore x", {"--quantize_ignore needs --quantize"}},
-        {"merge in out --quantize_ignore x --also a:bf16", {"--quantize_ignore"}},
-        {"merge a b out --average --also d:bf16", {"--also and --average"}},
-        {"merge in out --also a", {"--also a"}},
-        {"merge in out --also a:what", {"--also", "DIR:FORM"}},
-        {"merge in x.gguf --also a", {"--also"}},
-        {"merge in out --like t --to dcp", {"--like and --to"}},
-        {"merge in out --like t --dtype bf16", {"--like and --dtype"}},
-        {"merge in out --to dcp --like_only_weights no", {"--like_only_weights needs --like"}},
-        {"merge in out --state all --dtype bf16", {"--state all and --dtype"}},
-        {"merge in out --state master --vocab_size 9", {"--state master and --vocab_size"}},
-        {"merge in out --supplement s --base b", {"--supplement and --base"}},
-        {"merge in out --to dcp --names module", {"--names", "training", "--to hf"}},
-        {"merge in out --to dcp --include a", {"--include", "whole models"}},
-        {"merge in out --also a:dcp --include a", {"--include", "whole models"}},
-        {"merge in x.gguf --to dcp", {"--to dcp"}},
-        {"merge in out --sha256 --report none", {"--sha256", "--report FILE"}},
-        {"merge in out --log_dir out/logs", {"--log_dir out/logs"}},
-        {"merge in out -v -q", {"--verbose and --quiet"}},
-        {"inspect a -qv", {"--verbose and --quiet"}},
-        // Words of other tools and mistyped ones.
-        {"merge in --target-dri x", {"--target_dri", "did you mean --target_dir?"}},
-        {"merge --local x", {"did you mean --local_dir?"}},
-        {"merge -local_dir a", {"did you mean --local_dir?"}},
-        {"merge in out -x", {"-x"}},
-        {"merge --zzzzzz x", {"--zzzzzz", "shardweld merge --help"}},
-        {"plam", {"did you mean plan?"}},
-        {"merge in out --ranks 2", {"--ranks", "mpirun -n"}},
-        {"merge in out --atol 2", {"--atol", "test, diff"}},
-        {"merge a b --force", {"did you mean --overwrite?"}},
-        {"merge a -o b", {"did you mean --target_dir DIR?"}},
-        {"merge a --output b", {"did you mean --target_dir DIR?"}},
-        {"merge --model a b", {"did you mean --local_dir DIR?"}},
-        {"merge a b --step 3", {"did you mean --iteration N?"}},
-        {"merge a b --gguf", {"did you mean --quantize gguf:q8_0?"}},
-        {"merge a b --merge-lora", {"did you mean --lora fold?"}},
-        {"merge a b --quantize fp8", {"did you mean fp8-block?"}},
-        {"merge a b --quantize q8_0", {"did you mean gguf:q8_0?"}},
-        {"merge a b --quantize Q4_K_M", {"did you mean gguf:q4_0?"}},
-        {"merge a b --quantize=int8", {"did you mean w8a16?"}},
-        {"merge a b --dtype bfloat", {"did you mean bf16?"}},
-        {"merge a b --lora merge", {"did you mean fold?"}},
-        {"convert a b", {"did you mean shardweld merge?"}},
-        {"./a b", {"did you mean shardweld merge ./a b?"}},
-        {"./a --target-dir b", {"did you mean shardweld merge ./a --target-dir b?"}},
-        {"merge a b --dry-run", {"--dry_run", "shardweld plan"}},
-        {"--local_dir a", {"--local_dir", "shardweld merge --local_dir"}},
-        {"merge in --map", {"--map"}, ErrorCode::unsupported},
-    };
-    for (const Refusal& row : rows) {
-        const std::string said = test::error_text([&] { parsed(row.line); });
-        EXPECT_EQ(said.substr(0, said.find(':')), name_of(row.code)) << row.line << ": " << said;
-        for (const char* const named : row.named) {
-            EXPECT_NE(said.find(named), std::string::npos) << row.line << ": " << said;
+    std::ifstream file(SHARDWELD_TEST_DATA "/../unit/app/refusals.txt");
+    int n_rows = 0;
+    for (std::string row; std::getline(file, row);) {
+        if (row.empty() || row.starts_with('#')) {
+            continue;
         }
+        const auto cells = split(row, '|');
+        const std::string said = test::error_text([&] { parsed(trim(cells[1])); });
+        EXPECT_EQ(said.substr(0, said.find(':')), trim(cells[0])) << row << ": " << said;
+        for (const std::string_view cell : std::span(cells).subspan(2)) {
+            EXPECT_NE(said.find(trim(cell)), std::string::npos) << row << ": " << said;
+        }
+        ++n_rows;
     }
+    EXPECT_EQ(n_rows, 114);
     EXPECT_EQ(test::error_text([] { parsed(Words()); }).substr(0, 6), "usage:");
 }
 

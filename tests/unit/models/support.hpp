@@ -1,9 +1,12 @@
 // Small things the tests of recipes share: errors as text, toy files, hub names of a config.
 #pragma once
 
+#include <fstream>
 #include <functional>
 #include <string>
 #include <vector>
+
+#include <gtest/gtest.h>
 
 #include "core/text.hpp"
 #include "models/hub_tensors.hpp"
@@ -25,6 +28,27 @@ inline std::string error_of(const std::function<void()>& run) {
 
 inline std::string error_of_load(const std::vector<RecipeFile>& extra) {
     return error_of([&] { RecipeLibrary::load(extra); });
+}
+
+/// A row of recipe_rows.txt.
+struct Asked {
+    std::string text;
+    std::string answer;
+};
+
+/// Those of a verb, of which there are so many.
+inline std::vector<Asked> asked(const std::string& verb, std::size_t count) {
+    std::ifstream file(SHARDWELD_TEST_DATA "/../unit/models/recipe_rows.txt");
+    std::vector<Asked> rows;
+    for (std::string line; std::getline(file, line);) {
+        const std::size_t mark = line.find(" => ");
+        if (line.starts_with(verb + " ")) {
+            rows.push_back(
+                {line.substr(verb.size() + 1, mark - verb.size() - 1), line.substr(mark + 4)});
+        }
+    }
+    EXPECT_EQ(rows.size(), count) << verb;
+    return rows;
 }
 
 /// A dialect with two logical tensors in a block, and one on its own.
