@@ -115,18 +115,16 @@ class Command:
                 code = self.run(self._parse(list(words)))
             sys.stdout.flush()
             return code
-        except Failed as failed:
-            complain(failed)
-            return failed.code
         except KeyboardInterrupt:
             return 128 + signal.SIGINT
+        except Failed as error:
+            failed = error
         except OSError as error:
-            code = SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else IO
-            complain(Failed(code, f"{error.filename or 'the result'}: {error.strerror or error}"))
-            return code
+            failed = Failed(SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else IO, f"{error.filename or 'the result'}: {error.strerror or error}")
         except MemoryError:
-            complain(Failed(MEMORY, "memory ran out"))
-            return MEMORY
+            failed = Failed(MEMORY, "memory ran out")
+        complain(failed)
+        return failed.code
 
     # Its help.
 

@@ -1,5 +1,6 @@
 """Headers of safetensors and GGUF files, and the tensors of pickles, as `shardweld inspect` reads them; no tensor data. What is wrong with a file is told in
 its `fault`, what is not known of it in `unknown`."""
+import functools
 import json
 import os
 import tempfile
@@ -84,14 +85,21 @@ def _told(directory: str, name: str, kind: str) -> Dict[str, Any]:
     """What the program, which runs no pickle, sees in a file of this kind, by whatever name; a `fault` or something `unknown` where it sees nothing."""
     path = os.path.join(directory, name)
     try:
-        opened(path).close()
-        with tempfile.TemporaryDirectory() as place:
-            link = os.path.join(place, kind)
-            os.symlink(os.path.abspath(path), link)
-            words = [place, "--backend", "hf"] if kind.endswith(".bin") else [link]
-            done = run(["inspect", *words, "--json"], stdout=PIPE, stderr=PIPE)
+        with opened(path) as file:
+            status = os.fstat(file.fileno())
+        return _inspected(path, kind, status.st_size, status.st_mtime_ns)
     except Failed as failed:
         return {"fault": failed.what}
+
+
+@functools.lru_cache(maxsize=1024)
+def _inspected(path: str, kind: str, *_: int) -> Dict[str, Any]:
+    """Once for all loaders that read the file."""
+    with tempfile.TemporaryDirectory() as place:
+        link = os.path.join(place, kind)
+        os.symlink(os.path.abspath(path), link)
+        words = [place, "--backend", "hf"] if kind.endswith(".bin") else [link]
+        done = run(["inspect", *words, "--json"], stdout=PIPE, stderr=PIPE)
     if done.returncode == 0:
         return object_of(json.loads(done.stdout))
     return {"unknown" if done.returncode == UNSUPPORTED else "fault": done.stderr.split("\n")[0].replace("error: ", "", 1).replace(place + "/", "")}

@@ -24,17 +24,14 @@ def shape_text(shape: Sequence[int]) -> str:
 def glob_matches(glob: str, name: str) -> bool:
     """Whether the whole name matches, "*" standing for any text."""
     first, *others = glob.split("*")
-    if not others:
+    if not others or not name.startswith(first):
         return glob == name
-    if not name.startswith(first) or not name.endswith(others[-1]) or len(name) < len(first) + len(others[-1]):
-        return False
-    at, end = len(first), len(name) - len(others[-1])
-    for part in others[:-1]:
-        found = name.find(part, at, end)
-        if found < 0:
+    at = len(first)
+    for part in others[:-1]:  # each as early as it comes
+        at = name.find(part, at) + len(part)
+        if at < len(part):
             return False
-        at = found + len(part)
-    return True
+    return name.endswith(others[-1]) and at + len(others[-1]) <= len(name)
 
 
 def counted(count: int, noun: str) -> str:

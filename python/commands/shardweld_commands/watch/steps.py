@@ -3,6 +3,7 @@
 A step is complete when the signs are there that its trainer writes last, and its files have been quiet for two intervals. Whether it can be planned
 the merge itself finds out, before it writes.
 """
+import contextlib
 import fnmatch
 import hashlib
 import json
@@ -11,7 +12,7 @@ import re
 import subprocess
 import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
 from .. import command
 
@@ -65,24 +66,20 @@ Files = Dict[str, Tuple[int, int]]  # by path in the step: size, and time of the
 
 def files_of(step: str) -> Files:
     """All files of a step by names, sizes and times; none is opened. Those of linked directories are left out, and what goes meanwhile."""
-    return dict(sorted(_files_below(step, "", 0)))
+    def refuse(error: OSError) -> None:
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            raise error
 
-
-def _files_below(directory: str, prefix: str, depth: int) -> Iterator[Tuple[str, Tuple[int, int]]]:
-    try:
-        entries = list(os.scandir(directory))
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    for entry in entries:
-        if entry.is_dir():
-            if depth < _DEEPEST and not entry.is_symlink():
-                yield from _files_below(entry.path, prefix + entry.name + "/", depth + 1)
-            continue
-        try:
-            status = os.stat(entry.path)
-        except FileNotFoundError:
-            continue
-        yield prefix + entry.name, (status.st_size, status.st_mtime_ns)
+    found = {}
+    for place, directories, names in os.walk(step, onerror=refuse):
+        prefix = os.path.join(place, "")[len(step) + 1:]
+        if prefix.count("/") == _DEEPEST:
+            directories.clear()
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                status = os.stat(os.path.join(place, name))
+                found[prefix + name] = status.st_size, status.st_mtime_ns
+    return dict(sorted(found.items()))
 
 
 def print_of(files: Files) -> str:
