@@ -91,12 +91,10 @@ part=(--local_dir "$WORK/copy/source" --hf_config "$WORK/copy/hf" --include 'lay
 expect_code 0 mpirun -n 2 "$SHARDWELD" merge "${part[@]}" --target_dir "$WORK/part"
 is "records of the part" "$(reported crc records) $(reported crc unchecked_records)" "4 0"
 (($(reported crc bytes_read) > 0)) || fail "nothing was read for the checksums alone"
-read -r place qkv <<<"$(python3 - "$WORK/part/model.safetensors" "$WORK/copy/source" <<'P'
-import json, pathlib, struct, sys
-blob = open(sys.argv[1], "rb").read()
-length = struct.unpack("<Q", blob[:8])[0]
-begin, end = next(t["data_offsets"] for name, t in json.loads(blob[8:8 + length]).items() if "q_proj" in name)
-first = blob[8 + length + begin:8 + length + begin + 64]
+read -r place qkv <<<"$(py "$WORK/part/model.safetensors" "$WORK/copy/source" <<'P'
+import pathlib, sys
+import edit_safetensors as files
+first = next(tensor[2][:64] for name, tensor in files.read(sys.argv[1]).items() if "q_proj" in name)
 path = next(p for p in sorted(pathlib.Path(sys.argv[2]).rglob("*.pt")) if first in p.read_bytes())
 print(path.read_bytes().index(first), path)
 P

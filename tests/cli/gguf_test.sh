@@ -60,41 +60,34 @@ for case in "megatron_families/gemma2-tp2-torchdist-bf16 False" "megatron/llama-
     mkdir "$WORK/spaced_hf"
     cp "$TESTS/data/$name/hf/config.json" "$WORK/tokenizer.json" "$WORK/spaced_hf/"
     written "$TESTS/data/$name/source" "$WORK/spaced" bf16 1 --hf_config "$WORK/spaced_hf"
-    python3 - "$TESTS/cli" "$WORK/spaced/model-bf16.gguf" "$prefix" <<'EOF_PYTHON' || fail "$name: a space before the first word"
+    py "$WORK/spaced/model-bf16.gguf" "$prefix" <<'EOF_PYTHON' || fail "$name: a space before the first word"
 import sys
-sys.path.insert(0, sys.argv[1])
 import gguf_file
-found = gguf_file.read(sys.argv[2])[0]["tokenizer.ggml.add_space_prefix"]
-assert str(found) == sys.argv[3], found
+found = gguf_file.read(sys.argv[1])[0]["tokenizer.ggml.add_space_prefix"]
+assert str(found) == sys.argv[2], found
 EOF_PYTHON
 done
 
 # What is no copy of whole rows: Gemma's norms plus 1, DeepSeek's up-projection in two parts.
-python3 - "$TESTS/cli" "$gemma" "$deepseek" <<'EOF_PYTHON' || fail "norms or up-projections"
+py "$gemma" "$deepseek" <<'EOF_PYTHON' || fail "norms or up-projections"
 import hashlib, json, pathlib, struct, sys
-sys.path.insert(0, sys.argv[1])
-import gguf_file
+import edit_safetensors, gguf_file
 
 def models(directory):
-    directory = pathlib.Path(directory)
-    data = (directory / "model.safetensors").read_bytes()
-    begin = 8 + int.from_bytes(data[:8], "little")
-    def stored(name):
-        first, last = json.loads(data[8:begin])[name]["data_offsets"]
-        return data[begin + first:begin + last]
-    return stored, gguf_file.read(directory / "model-bf16.gguf")[1]
+    tensors = edit_safetensors.read(directory)
+    return lambda name: bytes(tensors[name][2]), gguf_file.read(pathlib.Path(directory) / "model-bf16.gguf")[1]
 
 def require(tensor, kind, shape, raw):
     assert tensor == [kind, shape, hashlib.sha256(raw).hexdigest()], (tensor, kind, shape)
 
-stored, written = models(sys.argv[2])
+stored, written = models(sys.argv[1])
 raw = stored("model.layers.1.post_feedforward_layernorm.weight")
 weights = [struct.unpack("<f", b"\0\0" + raw[i:i + 2])[0] for i in range(0, len(raw), 2)]
 require(written["blk.1.post_ffw_norm.weight"], "F32", [len(weights)], struct.pack(f"<{len(weights)}f", *(w + 1 for w in weights)))
 
-config = json.loads((pathlib.Path(sys.argv[3]) / "config.json").read_text())
+config = json.loads((pathlib.Path(sys.argv[2]) / "config.json").read_text())
 n, k, v, rank = (config[name] for name in ("num_attention_heads", "qk_nope_head_dim", "v_head_dim", "kv_lora_rank"))
-stored, written = models(sys.argv[3])
+stored, written = models(sys.argv[2])
 raw = stored("model.layers.0.self_attn.kv_b_proj.weight")
 at = lambda row, column: raw[2 * (row * rank + column):][:2]
 keys = b"".join(at(head * (k + v) + row, column) for head in range(n) for column in range(rank) for row in range(k))
@@ -164,14 +157,7 @@ expect_code 5 "$SHARDWELD" merge --local_dir "$TESTS/data/megatron_families/phi3
     "$TESTS/data/megatron_families/phi3-tp2-torchdist-bf16/hf" --target_dir "$WORK/none" --quantize gguf:q8_0
 expect_text "no GGUF template for the family phi3"
 expect_absent "$WORK/none"
-python3 - "$WORK/llama3/model.safetensors" <<'EOF_PYTHON'
-import json, sys
-data = bytearray(open(sys.argv[1], "rb").read())
-begin = 8 + int.from_bytes(data[:8], "little")
-first = json.loads(data[8:begin])["model.layers.0.self_attn.q_proj.weight"]["data_offsets"][0]
-data[begin + first + 2000:begin + first + 2002] = b"\x80\x7f"
-open(sys.argv[1], "wb").write(data)
-EOF_PYTHON
+python3 "$TESTS/support/edit_safetensors.py" "$WORK/llama3/model.safetensors" put model.layers.0.self_attn.q_proj.weight 1000 807f
 expect_code 5 mpirun -n 2 "$SHARDWELD" merge --backend hf --local_dir "$WORK/llama3" --target_dir "$WORK/none" --quantize gguf:q4_0 -q
 expect_text "tensor blk.0.attn_q.weight"
 expect_text "an infinity cannot be quantised"

@@ -51,9 +51,8 @@ for name in llama-tp4-legacy-bf16 qwen3moe-tp2-ep2-torchdist-bf16; do
     same_safetensors "$WORK/$name-back" "$dir/expected"
 done
 # The report has the offsets at which the bytes really lie.
-python3 - "$WORK/report.json" "$WORK/$name-parts" "$WORK/$name-back" "$TESTS/support" <<'E2' || fail "the report's offsets"
+py "$WORK/report.json" "$WORK/$name-parts" "$WORK/$name-back" <<'E2' || fail "the report's offsets"
 import json, os, sys
-sys.path.insert(0, sys.argv[4])
 from compare_safetensors import read_model
 tensors = read_model(sys.argv[3], False)
 report = json.load(open(sys.argv[1]))

@@ -13,6 +13,11 @@ export PYTHONPYCACHEPREFIX="$WORK.pycache"
 trap 'rm -rf "$WORK" "$WORK.pycache"' EXIT
 failures=0
 
+# py ARGUMENTS <<CODE: Python, which knows the modules of tests/support and tests/cli.
+py() {
+    PYTHONPATH="$TESTS/support:$TESTS/cli" python3 - "$@"
+}
+
 fail() {
     echo "FAILED: $*"
     failures=$((failures + 1))

@@ -7,18 +7,12 @@ data="$TESTS/data"
 # Other weights: the average with a model of one more precision step is none of either, and all else is the template's.
 tied="$data/torch/fsdp2_w4_bf16_qwen2_tied"
 merge_case "$tied" "$WORK/model" 0 --report none
-python3 - "$WORK/model" "$WORK/other" <<'PYTHON'
-import pathlib
-import shutil
+cp -r "$WORK/model" "$WORK/other"
+py "$WORK/other/model.safetensors" <<'PYTHON'
 import sys
-
-model, other = map(pathlib.Path, sys.argv[1:])
-shutil.copytree(model, other)
-path = other / "model.safetensors"
-data = bytearray(path.read_bytes())
-begin = 8 + int.from_bytes(data[:8], "little")
-data[begin:] = bytes(byte ^ 1 for byte in data[begin:])  # the last bit of each mantissa, at least
-path.write_bytes(data)
+import edit_safetensors as files
+tensors = files.read(sys.argv[1])  # the last bit of each mantissa changes, at least
+files.write(sys.argv[1], {name: [dtype, shape, bytes(byte ^ 1 for byte in data)] for name, (dtype, shape, data) in tensors.items()})
 PYTHON
 expect_code 0 mpirun -n 3 "$SHARDWELD" reshape "$WORK/other" "$WORK/like" --like "$tied/source" --no_fsync
 expect_text "training state is copied"
@@ -40,10 +34,8 @@ refused() {
 # Tensors that share bytes, in whole or in part.
 for shape in whole part; do
     rm -rf "$WORK/shared" && cp -r "$tied/source" "$WORK/shared"
-    python3 - "$WORK/shared/model_world_size_4_rank_0.pt" "$shape" "$TESTS/support" <<'PYTHON'
+    py "$WORK/shared/model_world_size_4_rank_0.pt" "$shape" <<'PYTHON'
 import sys
-
-sys.path.insert(0, sys.argv[3])
 import damage
 
 
@@ -71,12 +63,9 @@ wait "$running"
 grep -q "model_world_size_4_rank_3.pt was changed while it was being read" "$WORK/events" || fail "not said: $(tail -1 "$WORK/events")"
 expect_absent "$WORK/none"
 # A template of one layer more.
-python3 - "$WORK/model" "$WORK/short" <<'PYTHON'
-import json
-import pathlib
-import shutil
-import sys
-
+py "$WORK/model" "$WORK/short" <<'PYTHON'
+import json, pathlib, shutil, sys
+import edit_safetensors as files
 model, short = map(pathlib.Path, sys.argv[1:])
 shutil.copytree(model, short)
 config = json.loads((model / "config.json").read_text())
@@ -84,17 +73,7 @@ last = config["num_hidden_layers"] - 1
 config["num_hidden_layers"] = last
 config.pop("layer_types", None)
 (short / "config.json").write_text(json.dumps(config))
-data = (model / "model.safetensors").read_bytes()
-size = int.from_bytes(data[:8], "little")
-header = json.loads(data[8 : 8 + size])
-kept, body = {}, b""
-for name, entry in header.items():
-    if name != "__metadata__" and f".layers.{last}." not in name:
-        begin, end = entry["data_offsets"]
-        kept[name] = {**entry, "data_offsets": [len(body), len(body) + end - begin]}
-        body += data[8 + size + begin : 8 + size + end]
-text = json.dumps(kept).encode()
-(short / "model.safetensors").write_bytes(len(text).to_bytes(8, "little") + text + body)
+files.write(short / "model.safetensors", {name: tensor for name, tensor in files.read(model).items() if f".layers.{last}." not in name})
 PYTHON
 expect_code 6 "$SHARDWELD" reshape "$WORK/short" "$WORK/none" --like "$tied/source" && expect_text "which the model does not have"
 expect_absent "$WORK/none"

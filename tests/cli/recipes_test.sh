@@ -18,20 +18,19 @@ grep -q '^# Checked against megatron legacy: mixtral-ep2-pp2-legacy-bf16' "$WORK
 expect_code 2 "$SHARDWELD" recipes no_such_family && expect_text "no_such_family"
 
 # A recipe for a family that has none: suggested from a finished model, it makes what the model has.
-python3 - "$TESTS/support" "$TESTS/data/hf_names/phi3.json" "$WORK/new" <<'P' || fail "cannot make a model"
+py "$TESTS/data/hf_names/phi3.json" "$WORK/new" <<'P' || fail "cannot make a model"
 import json, pathlib, sys
-sys.path.insert(0, sys.argv[1])
 import plan_tables
-table = json.load(open(sys.argv[2]))
+table = json.load(open(sys.argv[1]))
 names = plan_tables.unfolded(table["saved"])
 names.update({f"model.layers.{at}.extra_norm.weight": [72] for at in (0, 1)})
-plan_tables.write_model(pathlib.Path(sys.argv[3]), {**table["config"], "model_type": "phi_new"}, names)
+plan_tables.write_model(pathlib.Path(sys.argv[2]), {**table["config"], "model_type": "phi_new"}, names)
 # Layers with one more of several shapes, numbers in their names, some of them missing; a name that no recipe can have.
 names.update({f"model.layers.{at}.mix.{i}.square.weight": [72, 72] for at in (0, 1) for i in range(3)})
 names.update({f"model.layers.{at}.mix.odd": [5, 5, 7] for at in (0, 1)})
 names.update({f"model.layers.{at}.attn_norm.weight": [11] for at in (0, 1)})
 names.update({"model.layers.0.a b{c}#\x1b": [9], "model.layers.1.late.bias": [9], "model.layers.1.scale": [], "tower.blocks.0.weight": [3]})
-plan_tables.write_model(pathlib.Path(sys.argv[3] + "_odd"), {**table["config"], "model_type": "phi-new.2"}, names)
+plan_tables.write_model(pathlib.Path(sys.argv[2] + "_odd"), {**table["config"], "model_type": "phi-new.2"}, names)
 P
 expect_code 0 "$SHARDWELD" recipes suggest --ref "$WORK/new"
 cp "$WORK/out" "$WORK/suggested.recipe"
@@ -44,11 +43,10 @@ expect_code 13 "$SHARDWELD" recipes check "$WORK/odd.recipe" --ref "$WORK/new_od
 expect_code 0 "$SHARDWELD" recipes suggest --ref "$WORK/new" --local_dir "$TESTS/data/megatron_families/phi3-tp2-torchdist-bf16/source"
 grep -q '^  # extra_norm.weight: no stored tensor' "$WORK/out" || fail "suggest places what Megatron does not store: $(cat "$WORK/out")"
 mkdir "$WORK/far"
-python3 - "$TESTS/support" "$WORK/far/far" <<'P' || fail "cannot make a model"
+py "$WORK/far/far" <<'P' || fail "cannot make a model"
 import pathlib, sys
-sys.path.insert(0, sys.argv[1])
 import plan_tables
-plan_tables.write_model(pathlib.Path(sys.argv[2]), {"model_type": "far", "hidden_size": 8, "vocab_size": 9}, {"a.b": [3], "c.d": [4]})
+plan_tables.write_model(pathlib.Path(sys.argv[1]), {"model_type": "far", "hidden_size": 8, "vocab_size": 9}, {"a.b": [3], "c.d": [4]})
 P
 expect_code 5 "$SHARDWELD" recipes suggest --ref "$WORK/far/far" && expect_text "no family is near"
 sed '/extra_norm/d' "$WORK/suggested.recipe" >"$WORK/short.recipe"
@@ -63,13 +61,12 @@ PYTHONPATH="$WORK/none" expect_code 5 "$SHARDWELD" recipes generate opt --out "$
 expect_code 2 "$SHARDWELD" recipes generate && expect_text "needs a model type"
 
 # A config.json that promises more than any model has is refused at once, also where conditions leave all of it out.
-python3 - "$TESTS/support" "$TESTS/data/hf_names/qwen3_moe.json" "$WORK/promises" <<'P' || fail "cannot make a model"
+py "$TESTS/data/hf_names/qwen3_moe.json" "$WORK/promises" <<'P' || fail "cannot make a model"
 import json, pathlib, sys
-sys.path.insert(0, sys.argv[1])
 import plan_tables
-table = json.load(open(sys.argv[2]))
+table = json.load(open(sys.argv[1]))
 config = {**table["config"], "num_experts": 10**13, "num_local_experts": 10**13, "mlp_only_layers": [0, 1]}
-plan_tables.write_model(pathlib.Path(sys.argv[3]), config, plan_tables.unfolded(table["saved"]))
+plan_tables.write_model(pathlib.Path(sys.argv[2]), config, plan_tables.unfolded(table["saved"]))
 P
 printf 'recipe promises\nextends qwen3_moe\nuses none\nmatch @model_type = "qwen3_moe"\n' >"$WORK/promises.recipe"
 expect_code 6 "$SHARDWELD" recipes check "$WORK/promises.recipe" --ref "$WORK/promises" && expect_text "more than a million tensors"
@@ -77,10 +74,9 @@ expect_code 6 "$SHARDWELD" recipes check "$WORK/promises.recipe" --ref "$WORK/pr
 expect_code 6 "$SHARDWELD" recipes --config "$WORK/promises" --json --recipe "$WORK/promises.recipe" && expect_text "more than a million tensors"
 
 # Evaluated for a config.json: the names and shapes that the model was saved with; the reason where there are none.
-python3 - "$SHARDWELD" "$TESTS" "$WORK/evaluated" <<'P' || fail "recipes --config"
+py "$SHARDWELD" "$TESTS" "$WORK/evaluated" <<'P' || fail "recipes --config"
 import json, pathlib, subprocess, sys
 shardweld, tests, work = sys.argv[1:]
-sys.path.insert(0, tests + "/support")
 import plan_tables
 
 def evaluated(config, *words):
@@ -140,13 +136,9 @@ hub    model.norm.weight = norm  h  add 1
 R
 expect_code 5 "$SHARDWELD" merge --local_dir "$WORK/less_one/source" --hf_config "$case_dir/hf" --target_dir "$WORK/refused"
 merge_case "$WORK/less_one" "$WORK/plus_one" 2 --recipe "$WORK/less_one.recipe"
-python3 - "$TESTS/support" "$WORK/plus_one" "$case_dir/expected" <<'P' || fail "add 1 and add -1 give other values"
-import glob, struct, sys
-sys.path.insert(0, sys.argv[1])
+py "$WORK/plus_one" "$case_dir/expected" <<'P' || fail "add 1 and add -1 give other values"
+import struct, sys
 import edit_safetensors as files
-
-def tensors(directory):
-    return {name: tensor for path in glob.glob(directory + "/*.safetensors") for name, tensor in files.read(path).items()}
 
 def number(bits):
     return struct.unpack("<f", struct.pack("<I", bits << 16))[0]
@@ -155,7 +147,7 @@ def rounded(value):
     bits = struct.unpack("<I", struct.pack("<f", value))[0]
     return (bits + 0x7fff + (bits >> 16 & 1)) >> 16
 
-got, stored = tensors(sys.argv[2]), tensors(sys.argv[3])
+got, stored = files.read(sys.argv[1]), files.read(sys.argv[2])
 assert got.keys() == stored.keys()
 for name, (_, _, data) in stored.items():
     constant = -1 if "post_attention_layernorm" in name else 1 if "norm" in name else 0

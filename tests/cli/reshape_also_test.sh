@@ -70,15 +70,13 @@ expect_code 5 "$SHARDWELD" merge "$TESTS/data/torch/fsdp2_lora_w2_fp32_qwen2/sou
 # Averages and differences: as the average that is written as a model, and then reshaped.
 other="$WORK/other-model"
 expect_code 0 "$SHARDWELD" merge "$qwen/source" "$WORK/one-model" --hf_config "$WORK/hf" -q --no_fsync
-python3 - "$WORK/one-model" "$other" <<'PYTHON'
-import json, pathlib, shutil, sys
-shutil.copytree(sys.argv[1], sys.argv[2])
-(pathlib.Path(sys.argv[2]) / "shardweld_report.json").unlink()
-path = pathlib.Path(sys.argv[2]) / "model.safetensors"
-data = bytearray(path.read_bytes())
-begin = 8 + int.from_bytes(data[:8], "little")
-data[begin:] = bytes((byte + 1) % 64 if at % 2 else byte for at, byte in enumerate(data[begin:]))
-path.write_bytes(data)
+cp -r "$WORK/one-model" "$other"
+rm "$other/shardweld_report.json"
+py "$other/model.safetensors" <<'PYTHON'
+import sys
+import edit_safetensors as files
+files.write(sys.argv[1], {name: [dtype, shape, bytes((byte + 1) % 64 if at % 2 else byte for at, byte in enumerate(data))]
+                          for name, (dtype, shape, data) in files.read(sys.argv[1]).items()})
 PYTHON
 # averaged NAME OPTION... : of both
 averaged() {

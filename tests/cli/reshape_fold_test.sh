@@ -74,37 +74,18 @@ same_files "$WORK/once" "$WORK/twice" "with little memory"
 # It takes the memory that plan says, within a tenth and half a megabyte: a model of 60 MB and factors of rank 8 for it.
 "$(dirname "$SHARDWELD")/make_checkpoint" --gb 0.06 --tp 2 --format fsdp "$WORK/large" >/dev/null || fail "make_checkpoint"
 expect_code 0 "$SHARDWELD" merge "$WORK/large/source" "$WORK/large.hf" --hf_config "$WORK/large/hf" -q --no_fsync
-python3 - "$WORK/large.hf" "$WORK/adapter" <<'PYTHON'
-import glob
-import json
-import os
-import random
-import struct
-import sys
-
+py "$WORK/large.hf" "$WORK/adapter" <<'PYTHON'
+import json, os, random, struct, sys
+import edit_safetensors as files
 model, adapter = sys.argv[1:]
-header, data, rng = {}, bytearray(), random.Random(1)
-
-
-def add(name, shape):
-    begin = len(data)
-    data.extend(struct.pack("<%df" % (shape[0] * shape[1]), *(rng.uniform(-1, 1) for _ in range(shape[0] * shape[1]))))
-    header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [begin, len(data)]}
-
-
-for path in sorted(glob.glob(model + "/*.safetensors")):
-    with open(path, "rb") as file:
-        tensors = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-    for name, tensor in tensors.items():
-        if name.endswith("_proj.weight"):
-            stem = "base_model.model." + name[: -len(".weight")]
-            add(stem + ".lora_A.weight", [8, tensor["shape"][1]])
-            add(stem + ".lora_B.weight", [tensor["shape"][0], 8])
-assert header, "no projection"
+factors, rng = {}, random.Random(1)
+for name, (_, (rows, columns), _) in ((name, tensor) for name, tensor in files.read(model).items() if name.endswith("_proj.weight")):
+    for letter, shape in (("A", [8, columns]), ("B", [rows, 8])):
+        values = struct.pack("<%df" % (shape[0] * shape[1]), *(rng.uniform(-1, 1) for _ in range(shape[0] * shape[1])))
+        factors[f"base_model.model.{name[:-len('.weight')]}.lora_{letter}.weight"] = ["F32", shape, values]
+assert factors, "no projection"
 os.mkdir(adapter)
-text = json.dumps(header).encode()
-with open(adapter + "/adapter_model.safetensors", "wb") as file:
-    file.write(struct.pack("<Q", len(text)) + text + data)
+files.write(adapter + "/adapter_model.safetensors", factors)
 with open(adapter + "/adapter_config.json", "w") as file:
     json.dump({"peft_type": "LORA", "r": 8, "lora_alpha": 16, "task_type": "CAUSAL_LM", "target_modules": "all-linear"}, file)
 PYTHON

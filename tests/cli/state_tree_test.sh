@@ -159,13 +159,11 @@ damaged fsdp2_w3
 echo '{"weights": "bfloat16", "step": 2, "groups": [], "not_in_optimizer": ["model.norm.weight"]}' >"$copy/optimizer.json"
 states 0 0 "$copy" "$WORK/made"
 same_tensors "$WORK/made/optimizer/param.safetensors" "$data/fsdp2_w3/expected/param.safetensors" "masters beside bf16"
-python3 - "$WORK/made/model.safetensors" <<'P' || fail "the weights are not of the type that optimizer.json says"
-import json, struct, sys
-blob = open(sys.argv[1], "rb").read()
-header = json.loads(blob[8:8 + struct.unpack("<Q", blob[:8])[0]])
-header.pop("__metadata__", None)
-types = {entry["dtype"] for name, entry in header.items() if name != "model.norm.weight"}
-assert types == {"BF16"} and header["model.norm.weight"]["dtype"] == "F32", header
+py "$WORK/made/model.safetensors" <<'P' || fail "the weights are not of the type that optimizer.json says"
+import sys
+import edit_safetensors as files
+types = {name: tensor[0] for name, tensor in files.read(sys.argv[1]).items()}
+assert types.pop("model.norm.weight") == "F32" and set(types.values()) == {"BF16"}, types
 P
 echo '{"step": 9}' >"$copy/optimizer.json"
 states 6 0 "$copy" "$WORK/made"
@@ -178,13 +176,11 @@ states 3 3 "$copy" "$WORK/made"
 expect_text "zero_pp_rank_1_mp_rank_00_optim_states.pt"
 expect_text "--state weights"
 damaged zero2_w2
-python3 - "$copy"/global_step2/*zero_pp_rank_0_*optim_states.pt "$data/zero2_w2/expected/param.safetensors" <<'P' || fail "no master is changed"
-import json, struct, sys
-blob = open(sys.argv[2], "rb").read()
-n = struct.unpack("<Q", blob[:8])[0]
-begin = json.loads(blob[8:8 + n])["model.embed_tokens.weight"]["data_offsets"][0] + 8 + n
+py "$copy"/global_step2/*zero_pp_rank_0_*optim_states.pt "$data/zero2_w2/expected/param.safetensors" <<'P' || fail "no master is changed"
+import sys
+import edit_safetensors as files
 held = bytearray(open(sys.argv[1], "rb").read())
-at = held.find(blob[begin:begin + 32])
+at = held.find(files.read(sys.argv[2])["model.embed_tokens.weight"][2][:32])
 assert at > 0
 held[at + 2] ^= 0x40
 open(sys.argv[1], "wb").write(held)
@@ -197,20 +193,11 @@ expect_absent "$WORK/made"
 config_of zero3_w2
 states 0 0 "$data/zero3_w2/source" "$WORK/model"
 cp -r "$WORK/model" "$WORK/narrow"
-python3 - "$WORK/narrow/optimizer/exp_avg.safetensors" <<'P'
-import json, struct, sys
-blob = open(sys.argv[1], "rb").read()
-n = struct.unpack("<Q", blob[:8])[0]
-header, data = json.loads(blob[8:8 + n]), blob[8 + n:]
-out, held = {}, b""
-for name, entry in header.items():
-    if name != "__metadata__":
-        begin, end = entry["data_offsets"]
-        narrow = b"".join(data[i + 2:i + 4] for i in range(begin, end, 4))
-        out[name] = {"dtype": "BF16", "shape": entry["shape"], "data_offsets": [len(held), len(held) + len(narrow)]}
-        held += narrow
-text = json.dumps(out).encode()
-open(sys.argv[1], "wb").write(struct.pack("<Q", len(text)) + text + held)
+py "$WORK/narrow/optimizer/exp_avg.safetensors" <<'P'
+import sys
+import edit_safetensors as files
+tensors = files.read(sys.argv[1])
+files.write(sys.argv[1], {name: ["BF16", shape, b"".join(data[at + 2:at + 4] for at in range(0, len(data), 4))] for name, (_, shape, data) in tensors.items()})
 P
 hf='' states 5 0 "$WORK/narrow" "$WORK/made" --backend hf
 expect_text "is bfloat16, and only fp32 states are carried over"

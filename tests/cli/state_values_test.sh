@@ -19,21 +19,15 @@ mv "$WORK/made" "$WORK/good"
 changed() {
     rm -rf "$WORK/bad"
     cp -r "$WORK/good" "$WORK/bad"
-    python3 - "$WORK/bad/optimizer" "$1" <<'P' || fail "cannot change: $1"
-import array, json, struct, sys
+    py "$WORK/bad/optimizer" "$1" <<'P' || fail "cannot change: $1"
+import array, sys
+import edit_safetensors as files
 folder, code = sys.argv[1:]
-states, heads = {}, {}
-for name in ("param", "exp_avg", "exp_avg_sq"):
-    blob = open(f"{folder}/{name}.safetensors", "rb").read()
-    n = 8 + struct.unpack("<Q", blob[:8])[0]
-    heads[name] = blob[:n], json.loads(blob[8:n])
-    states[name] = {key: array.array("f", blob[n + at["data_offsets"][0]:n + at["data_offsets"][1]])
-                    for key, at in heads[name][1].items() if key != "__metadata__"}
+stored = {name: files.read(f"{folder}/{name}.safetensors") for name in ("param", "exp_avg", "exp_avg_sq")}
+states = {name: {key: array.array("f", bytes(tensor[2])) for key, tensor in tensors.items()} for name, tensors in stored.items()}
 exec(code)
-for name, (head, places) in heads.items():
-    places.pop("__metadata__", None)
-    order = sorted(places, key=lambda key: places[key]["data_offsets"])
-    open(f"{folder}/{name}.safetensors", "wb").write(head + b"".join(states[name][key].tobytes() for key in order))
+for name, tensors in stored.items():
+    files.write(f"{folder}/{name}.safetensors", {key: [*tensor[:2], states[name][key].tobytes()] for key, tensor in tensors.items()})
 P
 }
 
@@ -44,14 +38,13 @@ numbered_by_texts() {
     cp -r "$TESTS/data/$1/source" "$WORK/bad"
     reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --report none
     mv "$WORK/made" "$WORK/plain"
-    python3 - "$TESTS/support" "$3" "$WORK"/bad/$2 <<'P' || fail "cannot change $2"
+    py "$3" "$WORK"/bad/$2 <<'P' || fail "cannot change $2"
 import sys
-sys.path.insert(0, sys.argv[1])
 import damage
 def edit(root):
-    holder = eval(sys.argv[2])
+    holder = eval(sys.argv[1])
     holder["state"] = dict(sorted((str(number), state) for number, state in reversed(holder["state"].items())))
-for file in sys.argv[3:]:
+for file in sys.argv[2:]:
     damage.change(file, edit)
 P
     reshape 0 0 "$WORK/bad" hf --hf_config "$TESTS/data/$1/hf" --check_crc off --report none
@@ -61,6 +54,16 @@ numbered_by_texts optimizer/fsdp2_w3 'optim_world_size_3_rank_*.pt' root
 numbered_by_texts optimizer/zero2_w2 '*/*optim_states.pt' 'root["optimizer_state_dict"]["base_optimizer_state"]'
 numbered_by_texts megatron_states/qwen2-tied-tp2-pp2-numbered-legacy 'iter_0000003/*/model_optim_rng.pt' 'root["optimizer"]["optimizer"]'
 
+# changed_files EDIT FILE...: Python's EDIT changes `root` of each file, or names what becomes an object in a .metadata
+changed_files() {
+    py "$@" <<'P' || fail "cannot change ${*:2}"
+import sys
+import damage
+for file in sys.argv[2:]:
+    damage.dcp_object(file, sys.argv[1]) if file.endswith(".metadata") else damage.change(file, lambda root: exec(sys.argv[1]))
+P
+}
+
 # What a save has lost is given by an optimizer.json beside its files, and the same states come of it. ZeRO's elastic saves never have groups.
 # given DIRECTORY PLACE FILES EDIT [named]: of a save, and its config in hf; Python's EDIT takes settings out of `root`; groups name their members if asked
 given() {
@@ -68,13 +71,7 @@ given() {
     cp -r "$1/source" "$WORK/bad"
     reshape 0 0 "$WORK/bad" hf --hf_config "$1/hf" --report none
     mv "$WORK/made" "$WORK/plain"
-    python3 - "$TESTS/support" "$4" "$WORK"/bad/$2/$3 <<'P' || fail "cannot change $3"
-import sys
-sys.path.insert(0, sys.argv[1])
-import damage
-for file in sys.argv[3:]:
-    damage.change(file, lambda root: exec(sys.argv[2]))
-P
+    changed_files "$4" "$WORK"/bad/$2/$3
     reshape 3 0 "$WORK/bad" hf --hf_config "$1/hf" --check_crc off
     python3 - "$WORK/plain/optimizer/optimizer.json" "$WORK/bad/$2/optimizer.json" "${5:-}" <<'P' || fail "nothing is given"
 import json, sys
@@ -135,17 +132,11 @@ moved "$data/fsdp2_w3/source" . "$data/fsdp2_w3/hf"
 moved "$data/dcp_w2/source" . "$data/dcp_w2/hf"
 
 # A state that is there but is no tensor is not missing: refused by every reader.
-# no_tensor CODE SAVE FILES EDIT: Python's EDIT changes `root` of each file, or names what becomes an object in a .metadata
+# no_tensor CODE SAVE FILES EDIT
 no_tensor() {
     rm -rf "$WORK/bad"
     cp -r "$TESTS/data/$2/source" "$WORK/bad"
-    python3 - "$TESTS/support" "$4" "$WORK"/bad/$3 <<'P' || fail "cannot change $3"
-import sys
-sys.path.insert(0, sys.argv[1])
-import damage
-for file in sys.argv[3:]:
-    damage.dcp_object(file, sys.argv[2]) if file.endswith(".metadata") else damage.change(file, lambda root: exec(sys.argv[2]))
-P
+    changed_files "$4" "$WORK"/bad/$3
     reshape "$1" 0 "$WORK/bad" hf --hf_config "$TESTS/data/$2/hf" --check_crc off
     expect_absent "$WORK/made"
 }
@@ -193,16 +184,7 @@ reshape 6 3 "$WORK/bad" hf --hf_config "$hf"
 expect_text "below zero, and a mean of squares has none"
 rm -rf "$WORK/bad"
 cp -r "$data/fsdp2_w3/source" "$WORK/bad"
-python3 - "$TESTS" "$WORK"/bad/optim_world_size_3_rank_*.pt <<'P' || fail "cannot exchange moments"
-import sys
-sys.path.insert(0, sys.argv[1] + "/support")
-import damage
-def exchange(root):
-    for state in root["state"].values():
-        state["exp_avg"], state["exp_avg_sq"] = state["exp_avg_sq"], state["exp_avg"]
-for file in sys.argv[2:]:
-    damage.change(file, exchange)
-P
+changed_files 'for one in root["state"].values(): one["exp_avg"], one["exp_avg_sq"] = one["exp_avg_sq"], one["exp_avg"]' "$WORK"/bad/optim_world_size_3_rank_*.pt
 reshape 6 0 "$WORK/bad" fsdp:world=2 --hf_config "$data/fsdp2_w3/hf"
 expect_text "exp_avg_sq of model."
 
@@ -330,24 +312,22 @@ mkdir "$WORK/moe/optimizer"
 echo "{}" | tee "$WORK/moe/tokenizer.json" >"$WORK/moe/tokenizer_config.json"
 # lack PATTERN: states of all weights but these, which no group names
 lack() {
-    python3 - "$TESTS/support" "$WORK/moe" "$1" "${2:-}" <<'P' || fail "no states are made"
-import json, re, sys
-sys.path.insert(0, sys.argv[1])
+    py "$WORK/moe" "$1" "${2:-}" <<'P' || fail "no states are made"
+import json, sys
 import edit_safetensors as files
-weights = files.read(sys.argv[2] + "/model.safetensors")
+weights = files.read(sys.argv[1] + "/model.safetensors")
 files.edit(weights, "widen", [])
-for name in [name for name in weights if re.search(sys.argv[3], name)]:
-    del weights[name]
+files.edit(weights, "drop_all", [sys.argv[2]])
 for state in ("param", "exp_avg", "exp_avg_sq"):
     if state == "exp_avg_sq":
         for tensor in weights.values():
             tensor[2] = bytearray(tensor[2])
             tensor[2][3::4] = bytes(byte & 0x7f for byte in tensor[2][3::4])
-    files.write(f"{sys.argv[2]}/optimizer/{state}.safetensors", weights)
+    files.write(f"{sys.argv[1]}/optimizer/{state}.safetensors", weights)
 group = {"lr": 0.1, "betas": [0.9, 0.95], "eps": 1e-8, "weight_decay": 0}
-if sys.argv[4]:
+if sys.argv[3]:
     group["params"] = list(weights)
-json.dump({"step": 2, "groups": [group]}, open(sys.argv[2] + "/optimizer/optimizer.json", "w"))
+json.dump({"step": 2, "groups": [group]}, open(sys.argv[1] + "/optimizer/optimizer.json", "w"))
 P
 }
 lack e_score_correction_bias
@@ -364,7 +344,7 @@ rm -rf "$WORK/bad"
 cp -r "$llama/source" "$WORK/bad"
 # norm HEX RANK..: the first element of the last norm's copy in the files of these ranks
 norm() {
-    PYTHONPATH="$TESTS/support" python3 - "$WORK/bad/iter_0000010" "$@" <<'P' || fail "no norm is changed"
+    py "$WORK/bad/iter_0000010" "$@" <<'P' || fail "no norm is changed"
 import sys
 import add_factors
 for rank in sys.argv[3:]:

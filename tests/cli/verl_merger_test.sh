@@ -19,7 +19,7 @@ P
 
 # with_head VERL OURS: verl makes a value head the first row of an lm_head that is zero otherwise, and leaves generation_config.json behind.
 with_head() {
-    PYTHONPATH="$TESTS/support" python3 - "$@" <<'P' || fail "$2: the value head"
+    py "$@" <<'P' || fail "$2: the value head"
 import os, sys
 from edit_safetensors import read, write
 (verl, ours), name = sys.argv[1:], "model.safetensors"

@@ -69,14 +69,6 @@ def far(got, expected):
     return ""
 
 
-def tensors_of(directory):
-    found = {}
-    for name in sorted(os.listdir(directory)):
-        if name.endswith(".safetensors"):
-            found.update(edit_safetensors.read(os.path.join(directory, name)))
-    return found
-
-
 class Factors:
     """All kinds of matrices of one model."""
 
@@ -97,7 +89,7 @@ class Factors:
             return Try(matrix, what, "refused", f"{code} {message}")
         if code != 0:
             return Try(matrix, what, "failed", f"{code} {message}")
-        detail = far(tensors_of(out), expected()) if expected else ""
+        detail = far(edit_safetensors.read(out), expected()) if expected else ""
         return Try(matrix, what, "failed" if detail else "same", detail)
 
     def folded_again(self):
@@ -107,7 +99,7 @@ class Factors:
         code, message = trips.run(self.program, "merge", os.path.join(out, "lora_adapter"), again, "--base", out, "--lora", "fold")
         if code == 5:  # of a module that transformers makes of the base's files
             return ""
-        return far(tensors_of(again), tensors_of(self.place("folded"))) if code == 0 else f"{code} {message}"
+        return far(edit_safetensors.read(again), edit_safetensors.read(self.place("folded"))) if code == 0 else f"{code} {message}"
 
     @staticmethod
     def each(names, run):
@@ -121,7 +113,7 @@ class Factors:
 
     def beside(self):
         """As PEFT's own directory."""
-        tensors, adapter = tensors_of(self.model), self.place("adapter")
+        tensors, adapter = edit_safetensors.read(self.model), self.place("adapter")
         os.makedirs(adapter)
         with open(os.path.join(self.model, "config.json"), encoding="utf-8") as file:
             is_turned = '"gpt2"' in file.read()  # whose matrices lie with their input first
@@ -177,7 +169,7 @@ class Factors:
             out = self.place("sum")
             shutil.rmtree(out, ignore_errors=True)
             code, message = trips.run(self.program, "merge", source, out, "--hf_config", self.model)
-            return tensors_of(out) if code == 0 else {message: []}
+            return edit_safetensors.read(out) if code == 0 else {message: []}
 
         def run(names, is_compared):
             arguments = ("merge", source, "--hf_config", self.model, "--lora_alpha", "4")

@@ -147,6 +147,11 @@ def change(path, edit):
     put_pickle(path, out.getvalue())
 
 
+def of_pickle(edit):
+    """A fault of a file whose pickle `edit` changes, with the fault's arguments."""
+    return lambda path, *arguments: change(path, lambda root: edit(root, *arguments))
+
+
 def rename_text(path, old, new):
     """In every text of the pickle, names among them."""
     data, out = pickle_of(path), b""
@@ -195,32 +200,25 @@ def set_argument(made, index, value):
 
 # Zip archives.
 
-def drop_record(path, end):
-    records = records_of(path)
-    del records[record_name(records, end)]
-    write_records(path, records)
+def of_record(edit):
+    """A fault of one record, of which `edit` makes another with the fault's arguments; None: none."""
+    def fault(path, end, *arguments):
+        records = records_of(path)
+        name = record_name(records, end)
+        records[name] = edit(records[name], *arguments)
+        write_records(path, {name: data for name, data in records.items() if data is not None})
+    return fault
 
 
-def set_record(path, end, value):
-    records = records_of(path)
-    records[record_name(records, end)] = value.encode()
-    write_records(path, records)
+drop_record = of_record(lambda data: None)
+set_record = of_record(lambda data, value: value.encode())
+shorten_record = of_record(lambda data, n_bytes: data[:-int(n_bytes)])
+fill_record = of_record(lambda data: b"\xff" * len(data))
 
 
-def shorten_record(path, end, n_bytes):
-    records = records_of(path)
-    name = record_name(records, end)
-    records[name] = records[name][:-int(n_bytes)]
-    write_records(path, records)
-
-
-def flip_record(path, end, at="0"):
-    records = records_of(path)
-    name = record_name(records, end)
-    data = bytearray(records[name])
-    data[int(at)] ^= 1
-    records[name] = bytes(data)
-    write_records(path, records)
+@of_record
+def flip_record(data, at="0"):
+    return data[:int(at)] + bytes([data[int(at)] ^ 1]) + data[int(at) + 1:]
 
 
 def flip_byte(path):
@@ -231,13 +229,6 @@ def flip_byte(path):
         byte = file.read(1)
         file.seek(-1, 1)
         file.write(bytes([byte[0] ^ 1]))
-
-
-def fill_record(path, end):
-    records = records_of(path)
-    name = record_name(records, end)
-    records[name] = b"\xff" * len(records[name])
-    write_records(path, records)
 
 
 def take_storages(path, other):
@@ -330,54 +321,33 @@ def no_stop(path):
 
 # Pickles of legacy rank files.
 
-def set_size(path, name, size):
-    change(path, lambda root: set_argument(tensor(root, name), 2, numbers(size)))
+set_size = of_pickle(lambda root, name, size: set_argument(tensor(root, name), 2, numbers(size)))
+set_offset = of_pickle(lambda root, name, offset: set_argument(tensor(root, name), 1, int(offset)))
+drop_tensor = of_pickle(lambda root, name: root["model"].pop(name))
+add_tensor = of_pickle(lambda root, name, like: root["model"].__setitem__(name, tensor(root, like)))
+drop_args = of_pickle(lambda root: root.pop("args"))
+# Another shape in a file that holds one tensor.
+blob_size = of_pickle(lambda root, size: set_argument(root, 2, numbers(size)))
+# Nothing but what every other fault does besides: shows that it is the fault that is refused.
+repickle = of_pickle(lambda root: None)
 
 
-def resize(path, name, size):
+@of_pickle
+def resize(root, name, size):
     """A contiguous tensor of another shape over the first bytes of its storage."""
     shape = numbers(size)
     strides = [1]
     for length in reversed(shape[1:]):
         strides.insert(0, strides[0] * length)
-
-    def edit(root):
-        set_argument(tensor(root, name), 2, shape)
-        set_argument(tensor(root, name), 3, tuple(strides))
-
-    change(path, edit)
+    set_argument(tensor(root, name), 2, shape)
+    set_argument(tensor(root, name), 3, tuple(strides))
 
 
-def set_offset(path, name, offset):
-    change(path, lambda root: set_argument(tensor(root, name), 1, int(offset)))
-
-
-def set_storage(path, name, field, value):
+@of_pickle
+def set_storage(root, name, field, value):
     """Fields of the persistent id: 1 type, 2 record key, 4 number of elements."""
     kinds = {"1": lambda: named("torch", value), "2": lambda: value, "4": lambda: int(value)}
-
-    def edit(root):
-        tensor(root, name).args[0].fields[int(field)] = kinds[field]()
-
-    change(path, edit)
-
-
-def repickle(path):
-    """Nothing but what every other fault does besides: shows that it is the fault that is refused."""
-    change(path, lambda root: None)
-
-
-def blob_size(path, size):
-    """Another shape in a file that holds one tensor."""
-    change(path, lambda root: set_argument(root, 2, numbers(size)))
-
-
-def drop_tensor(path, name):
-    change(path, lambda root: root["model"].pop(name))
-
-
-def add_tensor(path, name, like):
-    change(path, lambda root: root["model"].__setitem__(name, tensor(root, like)))
+    tensor(root, name).args[0].fields[int(field)] = kinds[field]()
 
 
 def set_args(path, name, value):
@@ -395,10 +365,6 @@ def make_common(path, *fields):
     write_records(path, {"archive/data.pkl": out.getvalue(), "archive/version": b"3\n"})
 
 
-def drop_args(path):
-    change(path, lambda root: root.pop("args"))
-
-
 # Any pickle: values at A/B/C, by keys or numbers, `*` for the first key.
 
 def holder_of(root, where):
@@ -409,29 +375,23 @@ def holder_of(root, where):
     return root, key_of(root, last)
 
 
-def set_value(path, where, value):
-    def edit(root):
-        holder, key = holder_of(root, where)
-        holder[key] = ast.literal_eval(value)
-
-    change(path, edit)
+@of_pickle
+def set_value(root, where, value):
+    holder, key = holder_of(root, where)
+    holder[key] = ast.literal_eval(value)
 
 
-def pop_value(path, where):
-    def edit(root):
-        holder, key = holder_of(root, where)
-        holder.pop(key)
-
-    change(path, edit)
+@of_pickle
+def pop_value(root, where):
+    holder, key = holder_of(root, where)
+    holder.pop(key)
 
 
-def copy_value(path, where, name):
+@of_pickle
+def copy_value(root, where, name):
     """Beside itself under another name."""
-    def edit(root):
-        holder, key = holder_of(root, where)
-        holder[name] = holder[key]
-
-    change(path, edit)
+    holder, key = holder_of(root, where)
+    holder[name] = holder[key]
 
 
 # Rank files of FSDP: flat dictionaries of DTensors.
@@ -440,46 +400,22 @@ def spec_of(root, name):
     return root[name].args[3][1]["_spec"].state
 
 
-def drop_entry(path, name):
-    change(path, lambda root: root.pop(name))
+drop_entry = of_pickle(lambda root, name: root.pop(name))
+add_entry = of_pickle(lambda root, name, value: root.__setitem__(name, ast.literal_eval(value)))
+copy_entry = of_pickle(lambda root, name, new: root.__setitem__(new, root[name]))
+rename_entry = of_pickle(lambda root, name, new: root.__setitem__(new, root.pop(name)))
+# All names in which the regular expression matches.
+rename_entries = of_pickle(lambda root, pattern, new: [root.__setitem__(re.sub(pattern, new, name), root.pop(name)) for name in list(root)])
+# Only the local tensor of a DTensor.
+plain_entry = of_pickle(lambda root, name: root.__setitem__(name, tensor(root, name)))
+shard_dim = of_pickle(lambda root, name, dim: spec_of(root, name)["placements"][0].state.__setitem__("dim", int(dim)))
+placement = of_pickle(lambda root, name, kind: spec_of(root, name).__setitem__("placements", (named("torch.distributed.tensor.placement_types", kind)(),)))
 
 
-def add_entry(path, name, value):
-    change(path, lambda root: root.__setitem__(name, ast.literal_eval(value)))
-
-
-def rename_entry(path, name, new):
-    change(path, lambda root: root.__setitem__(new, root.pop(name)))
-
-
-def rename_entries(path, pattern, new):
-    """All names in which the regular expression matches."""
-    change(path, lambda root: [root.__setitem__(re.sub(pattern, new, name), root.pop(name)) for name in list(root)])
-
-
-def copy_entry(path, name, new):
-    change(path, lambda root: root.__setitem__(new, root[name]))
-
-
-def plain_entry(path, name):
-    """Only the local tensor of a DTensor."""
-    change(path, lambda root: root.__setitem__(name, tensor(root, name)))
-
-
-def global_size(path, name, size):
-    def edit(root):
-        made_of = root[name].args[2]
-        set_argument(root[name], 2, (*made_of[:2], numbers(size), *made_of[3:]))
-
-    change(path, edit)
-
-
-def placement(path, name, kind):
-    change(path, lambda root: spec_of(root, name).__setitem__("placements", (named("torch.distributed.tensor.placement_types", kind)(),)))
-
-
-def shard_dim(path, name, dim):
-    change(path, lambda root: spec_of(root, name)["placements"][0].state.__setitem__("dim", int(dim)))
+@of_pickle
+def global_size(root, name, size):
+    made_of = root[name].args[2]
+    set_argument(root[name], 2, (*made_of[:2], numbers(size), *made_of[3:]))
 
 
 # DCP metadata.
@@ -488,98 +424,77 @@ def dcp_entry(root, fqn):
     return root.state["state_dict_metadata"][fqn]
 
 
-def dcp_path(path, old, new):
-    def edit(root):
-        for info in root.state["storage_data"].values():
-            if info.state["relative_path"] == old:
-                info.state["relative_path"] = new
-
-    change(path, edit)
+@of_pickle
+def dcp_path(root, old, new):
+    for info in root.state["storage_data"].values():
+        if info.state["relative_path"] == old:
+            info.state["relative_path"] = new
 
 
 def dcp_infos(root, fqn):
     return [(index, info) for index, info in root.state["storage_data"].items() if index.state["fqn"] == fqn]
 
 
-def dcp_place(path, fqn, field, value):
-    """Field offset or length of the last blob of a tensor."""
-    change(path, lambda root: dcp_infos(root, fqn)[-1][1].state.__setitem__(field, int(value)))
+# Field offset or length of the last blob of a tensor.
+dcp_place = of_pickle(lambda root, fqn, field, value: dcp_infos(root, fqn)[-1][1].state.__setitem__(field, int(value)))
+dcp_drop_chunk = of_pickle(lambda root, fqn: dcp_entry(root, fqn).state["chunks"].pop())
+dcp_drop_storage = of_pickle(lambda root, fqn: root.state["storage_data"].pop(dcp_infos(root, fqn)[-1][0]))
 
 
-def dcp_size(path, fqn, size):
-    def edit(root):
-        dcp_entry(root, fqn).state["size"].args = (numbers(size),)
-
-    change(path, edit)
+@of_pickle
+def dcp_size(root, fqn, size):
+    dcp_entry(root, fqn).state["size"].args = (numbers(size),)
 
 
-def dcp_chunk(path, fqn, number, field, value):
+@of_pickle
+def dcp_chunk(root, fqn, number, field, value):
     """offsets or sizes of one chunk; the index that names its blob follows."""
-    def edit(root):
-        size = named("torch", "Size")(numbers(value))
-        chunk = dcp_entry(root, fqn).state["chunks"][int(number)]
-        before = chunk.state["offsets"].args
-        chunk.state[field] = size
-        for index, _ in dcp_infos(root, fqn):
-            if field == "offsets" and index.state["offset"].args == before and index.state.get("index") in (None, int(number)):
-                index.state["offset"] = size
-                break
-
-    change(path, edit)
+    size = named("torch", "Size")(numbers(value))
+    chunk = dcp_entry(root, fqn).state["chunks"][int(number)]
+    before = chunk.state["offsets"].args
+    chunk.state[field] = size
+    for index, _ in dcp_infos(root, fqn):
+        if field == "offsets" and index.state["offset"].args == before and index.state.get("index") in (None, int(number)):
+            index.state["offset"] = size
+            break
 
 
-def dcp_drop_chunk(path, fqn):
-    change(path, lambda root: dcp_entry(root, fqn).state["chunks"].pop())
-
-
-def dcp_drop_storage(path, fqn):
-    change(path, lambda root: root.state["storage_data"].pop(dcp_infos(root, fqn)[-1][0]))
-
-
-def dcp_rename(path, pattern, new):
+@of_pickle
+def dcp_rename(root, pattern, new):
     """Names in which the regular expression matches, which lie in no dictionary then."""
-    def edit(root):
-        entries = root.state["state_dict_metadata"]
-        renamed = {fqn: re.sub(pattern, new, fqn) for fqn in list(entries) if re.search(pattern, fqn)}
-        for fqn, name in renamed.items():
-            entries[name] = entries.pop(fqn)
-            if root.state["planner_data"] is not None:
-                root.state["planner_data"].pop(fqn, None)
-                root.state["planner_data"][name] = (name,)
-        for index in root.state["storage_data"]:
-            index.state["fqn"] = renamed.get(index.state["fqn"], index.state["fqn"])
-
-    change(path, edit)
+    entries = root.state["state_dict_metadata"]
+    renamed = {fqn: re.sub(pattern, new, fqn) for fqn in list(entries) if re.search(pattern, fqn)}
+    for fqn, name in renamed.items():
+        entries[name] = entries.pop(fqn)
+        if root.state["planner_data"] is not None:
+            root.state["planner_data"].pop(fqn, None)
+            root.state["planner_data"][name] = (name,)
+    for index in root.state["storage_data"]:
+        index.state["fqn"] = renamed.get(index.state["fqn"], index.state["fqn"])
 
 
-def dcp_drop(path, fqn):
-    def edit(root):
-        for index, _ in dcp_infos(root, fqn):
-            del root.state["storage_data"][index]
-        del root.state["state_dict_metadata"][fqn]
-
-    change(path, edit)
+@of_pickle
+def dcp_drop(root, fqn):
+    for index, _ in dcp_infos(root, fqn):
+        del root.state["storage_data"][index]
+    del root.state["state_dict_metadata"][fqn]
 
 
-def dcp_object(path, fqn):
+@of_pickle
+def dcp_object(root, fqn):
     """Makes a tensor an object, as what lies in a tuple is saved: its blob is what was pickled."""
-    def edit(root):
-        kind = named("torch.distributed.checkpoint.metadata", "BytesStorageMetadata")
-        root.state["state_dict_metadata"][fqn] = kind.__new__(kind)
-        (index, _), *others = dcp_infos(root, fqn)
-        index.state["offset"] = None
-        for other, _ in others:
-            del root.state["storage_data"][other]
-
-    change(path, edit)
+    kind = named("torch.distributed.checkpoint.metadata", "BytesStorageMetadata")
+    root.state["state_dict_metadata"][fqn] = kind.__new__(kind)
+    (index, _), *others = dcp_infos(root, fqn)
+    index.state["offset"] = None
+    for other, _ in others:
+        del root.state["storage_data"][other]
 
 
-def dcp_dtype(path, fqn, dtype):
-    def edit(root):
-        properties = dcp_entry(root, fqn).state["properties"]
-        properties.state = (named("torch", dtype), *properties.state[1:])
-
-    change(path, edit)
+@of_pickle
+def dcp_dtype(root, fqn, dtype):
+    properties = dcp_entry(root, fqn).state["properties"]
+    properties.state = (named("torch", dtype), *properties.state[1:])
 
 
 def dcp_blob(path, fqn, fault, *arguments):

@@ -29,6 +29,10 @@ def number(dtype, value):
 
 
 def read(path):
+    """[dtype, shape, bytes] of each tensor by its name: of a file, or of all in a directory."""
+    if os.path.isdir(path):
+        files = sorted(name for name in os.listdir(path) if name.endswith(".safetensors"))
+        return {name: tensor for file in files for name, tensor in read(os.path.join(path, file)).items()}
     if not os.path.exists(path):
         return {}
     with open(path, "rb") as file:

@@ -15,23 +15,9 @@ import shutil
 import struct
 import sys
 
+import edit_safetensors
+
 CODES = {"F32": "f", "F16": "e", "F64": "d"}
-
-
-def tensors_of(directory):
-    """{name: (dtype, shape, bytes)} of all safetensors files."""
-    found = {}
-    for name in sorted(os.listdir(directory)):
-        if not name.endswith(".safetensors"):
-            continue
-        with open(os.path.join(directory, name), "rb") as file:
-            data = file.read()
-        begin = 8 + struct.unpack("<Q", data[:8])[0]
-        for tensor, entry in json.loads(data[8:begin]).items():
-            if tensor != "__metadata__":
-                lo, hi = entry["data_offsets"]
-                found[tensor] = (entry["dtype"], entry["shape"], data[begin + lo : begin + hi])
-    return found
 
 
 def floats(dtype, data):
@@ -87,8 +73,8 @@ def mixed(kind, factors, parts):
 
 
 def check(result, kind, factors, *models):
-    got = tensors_of(result)
-    sides = [tensors_of(model) for model in models]
+    got = edit_safetensors.read(result)
+    sides = [edit_safetensors.read(model) for model in models]
     assert all(side.keys() == got.keys() for side in sides), "other names"
     factors = factors_of(kind, factors, len(models) - (kind == "delta"))
     for name, (dtype, shape, data) in got.items():
@@ -109,7 +95,7 @@ def vary(model, out, dtype, seed):
             os.remove(os.path.join(out, name))
     chance = random.Random(seed)
     header, data = {}, b""
-    for name, (own, shape, raw) in tensors_of(model).items():
+    for name, (own, shape, raw) in edit_safetensors.read(model).items():
         if own in ("F32", "F16", "BF16"):
             values = floats(own, raw)
             if seed != "0":

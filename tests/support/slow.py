@@ -11,38 +11,32 @@ import damage
 MANY = 200000
 
 
-def shared_state(path, name):
+@damage.of_pickle
+def shared_state(root, name):
     """Many tensors that share one object, whose many attributes each look-up would go through."""
-    def edit(root):
-        made = root[name]
-        spec = made.args[3][1]["_spec"]
-        spec.state = {**{f"x{i}": None for i in range(MANY)}, **spec.state}
-        spec.state = dict(sorted(spec.state.items(), key=lambda item: item[0][0] == "x"))
-        for i in range(MANY):
-            root[f"t{i}"] = made
-
-    damage.change(path, edit)
+    made = root[name]
+    spec = made.args[3][1]["_spec"]
+    spec.state = {**{f"x{i}": None for i in range(MANY)}, **spec.state}
+    spec.state = dict(sorted(spec.state.items(), key=lambda item: item[0][0] == "x"))
+    for i in range(MANY):
+        root[f"t{i}"] = made
 
 
-def shared_tensor(path, name):
+@damage.of_pickle
+def shared_tensor(root, name):
     """One tensor under many names."""
-    def edit(root):
-        for i in range(MANY):
-            root[f"t{i}"] = root[name]
-
-    damage.change(path, edit)
+    for i in range(MANY):
+        root[f"t{i}"] = root[name]
 
 
-def long_shape(path, name):
+@damage.of_pickle
+def long_shape(root, name):
     """A shape of many axes, shared by many tensors."""
-    def edit(root):
-        made = damage.tensor(root, name)
-        damage.set_argument(made, 2, (1,) * MANY)
-        damage.set_argument(made, 3, (1,) * MANY)
-        for i in range(MANY):
-            root[f"t{i}"] = made
-
-    damage.change(path, edit)
+    made = damage.tensor(root, name)
+    damage.set_argument(made, 2, (1,) * MANY)
+    damage.set_argument(made, 3, (1,) * MANY)
+    for i in range(MANY):
+        root[f"t{i}"] = made
 
 
 def memo(path):
@@ -58,54 +52,56 @@ def records(path):
             archive.writestr(zipfile.ZipInfo(f"{root}/extra/{i}"), b"")
 
 
-def chunks(path, fqn):
+@damage.of_pickle
+def chunks(root, fqn):
     """A tensor in very many chunks that form no grid."""
-    def edit(root):
-        entry = damage.dcp_entry(root, fqn)
-        size = damage.named("torch", "Size")
-        first = entry.state["chunks"][0]
-        infos = damage.dcp_infos(root, fqn)
-        rows = MANY // 10
-        entry.state["size"].args = ((2 * rows, 3),)
-        entry.state["chunks"] = []
-        root.state["storage_data"] = {key: value for key, value in root.state["storage_data"].items() if key.state["fqn"] != fqn}
-        for i in range(rows):
-            # Bricks: each row is cut elsewhere.
-            cut = 1 + i % 2
-            for offsets, sizes in (((2 * i, 0), (2, cut)), ((2 * i, cut), (2, 3 - cut))):
-                chunk = type(first)()
-                chunk.called = first.called
-                chunk.state = {"offsets": size(offsets), "sizes": size(sizes)}
-                entry.state["chunks"].append(chunk)
-                index = type(infos[0][0])()
-                index.called = infos[0][0].called
-                index.state = {"fqn": fqn, "offset": size(offsets), "index": len(entry.state["chunks"]) - 1}
-                index.args = (fqn, offsets)
-                info = type(infos[0][1])()
-                info.called = infos[0][1].called
-                info.state = dict(infos[0][1].state)
-                root.state["storage_data"][index] = info
-
-    damage.change(path, edit)
+    entry = damage.dcp_entry(root, fqn)
+    size = damage.named("torch", "Size")
+    first = entry.state["chunks"][0]
+    infos = damage.dcp_infos(root, fqn)
+    rows = MANY // 10
+    entry.state["size"].args = ((2 * rows, 3),)
+    entry.state["chunks"] = []
+    root.state["storage_data"] = {key: value for key, value in root.state["storage_data"].items() if key.state["fqn"] != fqn}
+    for i in range(rows):
+        # Bricks: each row is cut elsewhere.
+        cut = 1 + i % 2
+        for offsets, sizes in (((2 * i, 0), (2, cut)), ((2 * i, cut), (2, 3 - cut))):
+            chunk = type(first)()
+            chunk.called = first.called
+            chunk.state = {"offsets": size(offsets), "sizes": size(sizes)}
+            entry.state["chunks"].append(chunk)
+            index = type(infos[0][0])()
+            index.called = infos[0][0].called
+            index.state = {"fqn": fqn, "offset": size(offsets), "index": len(entry.state["chunks"]) - 1}
+            index.args = (fqn, offsets)
+            info = type(infos[0][1])()
+            info.called = infos[0][1].called
+            info.state = dict(infos[0][1].state)
+            root.state["storage_data"][index] = info
 
 
-def index(path):
+def of_json(edit):
+    """A fault of a file whose JSON `edit` changes, with the fault's arguments."""
+    def fault(path, *arguments):
+        with open(path, encoding="utf-8") as file:
+            value = json.load(file)
+        edit(value, *arguments)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(value, file)
+    return fault
+
+
+@of_json
+def index(value):
     """An index that names a million tensors."""
-    with open(path, encoding="utf-8") as file:
-        value = json.load(file)
     name = next(iter(value["weight_map"].values()))
     value["weight_map"].update((f"t.{i}", name) for i in range(5 * MANY))
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(value, file)
 
 
-def fields(path):
-    """A million fields in one object."""
-    with open(path, encoding="utf-8") as file:
-        value = json.load(file)
-    value.update((f"x{i}", 0) for i in range(5 * MANY))
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(value, file)
+# A million fields in one object; one number of config.json.
+fields = of_json(lambda value: value.update((f"x{i}", 0) for i in range(5 * MANY)))
+field = of_json(lambda config, name, value: config.update({name: int(value)}))
 
 
 def header(path):
@@ -181,15 +177,6 @@ def empty_lists(path):
     """A pickle of empty lists."""
     with open(path, "wb") as file:
         file.write(b"\x80\x04" + b"]" * 60_000_000)
-
-
-def field(path, name, value):
-    """One number of config.json."""
-    with open(path, encoding="utf-8") as file:
-        config = json.load(file)
-    config[name] = int(value)
-    with open(path, "w", encoding="utf-8") as file:
-        json.dump(config, file)
 
 
 def main():
