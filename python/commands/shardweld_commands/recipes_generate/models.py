@@ -55,7 +55,7 @@ SETTINGS = {
     "mamba2": {"num_heads": 8},
     "dots3_note": {"text_config.layer_types": ["indexed_attention"] * 2 + ["sliding_attention"] * 2, "vision_config.adapter_out_dim": 64,
                    "audio_config.adapter_out_dim": 64},
-    "dots3_note_text": {"layer_types": ["indexed_attention"] * 2 + ["sliding_attention"] * 2},
+    "dots3_note_text": {"layer_types": ["indexed_attention"] * 2 + ["sliding_attention"] * 2, "num_key_value_heads": 4, "head_dim": 200},
     "apertus1p5": {"text_config.vocab_size": 266752},
     **{"esm": {"vocab_size": 33, "pad_token_id": 1}, "esmc": {"num_key_value_heads": 4}, "reformer": {"is_decoder": True, "axial_pos_embds": False}, "squeezebert": {"embedding_size": 64}},
     "fun_asr_nano": {"adaptor_config.intermediate_size": 16},
@@ -151,8 +151,11 @@ def switched(config, path=()):
             other = copy.deepcopy(config)
             try:
                 setattr(part_of(other, path), key, not value if isinstance(value, bool) else OPTIONAL[key][0 if value else 1])
+                read = type(other).from_dict(other.to_dict())
             except Exception:  # noqa: BLE001: it takes no other value
                 continue
+            if getattr(part_of(read, path), key) == value:
+                continue  # another field decides
             yield ".".join((*path, key)), other
 
 

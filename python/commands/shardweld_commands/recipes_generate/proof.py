@@ -107,6 +107,9 @@ def try_type(model_type, name, work, starts):
             except Refused as why:
                 if not (switch and str(why).startswith(UNSUPPORTED)):  # such models are refused by name
                     raise Refused(f"with {switch} otherwise, {why}" if switch else str(why)) from why
+            except Exception:  # noqa: BLE001: no such model is saved
+                if not switch:
+                    raise
             shutil.rmtree(work / "proof")
     except Refused:
         raise
