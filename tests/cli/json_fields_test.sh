@@ -10,13 +10,13 @@ fields() {
     described "$WORK/out"
 }
 
-# described FILE: so has the JSON in FILE. What `facts`, `claims`, `inert_globals` and `variables` hold is not the program's.
+# described FILE: so has the JSON in FILE. What `facts`, `claims`, `inert_globals`, `variables` and `metadata` hold is not the program's.
 described() {
     python3 - "$TESTS/../docs/using/report.md" "$1" <<'PYTHON' || fail "fields that docs/using/report.md does not have"
 import json, re, sys
 
 known = set(re.findall(r"`([a-z0-9_]+)`", open(sys.argv[1]).read()))
-free = {"facts", "claims", "inert_globals", "variables"}
+free = {"facts", "claims", "inert_globals", "variables", "metadata"}
 
 def unknown(value):
     if isinstance(value, list):
@@ -38,6 +38,7 @@ expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_con
 described "$WORK/report.json"
 fields "$SHARDWELD" verify "$model" --report "$WORK/report.json"
 fields "$SHARDWELD" check "$model"
+fields "$SHARDWELD" inspect "$model/model.safetensors"
 fields "$SHARDWELD" diff "$model" "$CASE/expected"
 
 finish
