@@ -109,10 +109,7 @@ class ContradictionFinder {
         if (is_set("layers_to_transform") || is_set("exclude_modules")) {
             return;
         }
-        std::set<std::string> changed;
-        for (const Module& module : modules_) {
-            changed.insert(module.path);
-        }
+        std::set<std::string> changed = collect_set(modules_, &Module::path);
         Texts bare;
         for (const std::string& entry : texts_of(declared_, "target_modules")) {
             for (const std::string& path : surroundings_.base_modules) {

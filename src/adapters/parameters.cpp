@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -261,10 +260,9 @@ bool fits_factors(const Module& module, const LoraParameter& parameter, bool is_
 /// Whether one release is older than another.
 bool is_older(const std::string& one, const std::string& other) {
     const auto numbers = [](const std::string& version) {
-        std::vector<Index> parts;
-        for (const std::string_view part : split(version, '.')) {
-            parts.push_back(parse_index(part).value_or(0));
-        }
+        std::vector<Index> parts = collect_list(
+            split(version, '.'),
+            [&](const std::string_view part) { return parse_index(part).value_or(0); });
         parts.resize(3, 0);
         return parts;
     };
@@ -406,12 +404,8 @@ std::vector<std::string> mark_parameters(std::span<Module> modules,
                                          const SettingsSources& sources) {
     const nlohmann::ordered_json& declared = sources.adapter_config.json();
     const auto target_modules = declared.value("target_modules", nlohmann::ordered_json());
-    std::set<std::string> nested;
-    for (const Module& module : modules) {
-        if (module.depth > 0) {
-            nested.insert(module.path);
-        }
-    }
+    std::set<std::string> nested =
+        collect_set(modules, &Module::path, [&](const Module& module) { return module.depth > 0; });
     std::vector<std::string> idle = texts_of(
         declared.contains(kParameters) ? declared : sources.train_meta.json(), kParameters);
     const std::vector<std::string> entries = idle;

@@ -111,17 +111,10 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
 /// Names that modules of the base bear which are not wrapped.
 std::set<std::string> partial_by_base(std::span<const Module> modules,
                                       const std::set<std::string>& base_modules) {
-    std::set<std::string> wrapped;
-    for (const Module& module : modules) {
-        wrapped.insert(module.path);
-    }
-    std::set<std::string> partial;
-    for (const std::string& path : base_modules) {
-        if (!wrapped.contains(path)) {
-            partial.insert(last_component(path));
-        }
-    }
-    return partial;
+    std::set<std::string> wrapped = collect_set(modules, &Module::path);
+    return collect_set(
+        base_modules, [](const std::string& path) { return last_component(path); },
+        [&](const std::string& path) { return !wrapped.contains(path); });
 }
 
 }  // namespace
@@ -146,20 +139,15 @@ bool covers(const ordered_json& declared, std::span<const Module> modules) {
             return false;  // Python's printed set, or beyond what is read: the list says the same
         }
     }
-    std::vector<std::string> paths;
-    for (const Module& module : modules) {
-        paths.push_back(module.path);
-    }
+    std::vector<std::string> paths = collect_list(modules, &Module::path);
     return names_all(declared, paths);
 }
 
 bool names_all(const ordered_json& declared, std::span<const std::string> paths) {
-    std::set<std::string> entries;
-    for (const ordered_json& entry : declared.is_array() ? declared : ordered_json::array()) {
-        if (entry.is_string()) {
-            entries.insert(entry.get<std::string>());
-        }
-    }
+    std::set<std::string> entries = collect_set(
+        declared.is_array() ? declared : ordered_json::array(),
+        [](const ordered_json& entry) { return entry.get<std::string>(); },
+        [&](const ordered_json& entry) { return entry.is_string(); });
     // Every end of a path from a dot on is looked up: no product of two long lists.
     return std::ranges::all_of(paths, [&](const std::string& path) {
         for (std::size_t at = 0; at != std::string::npos;) {
@@ -187,10 +175,8 @@ std::vector<std::string> target_modules(std::span<const Module> modules,
 }
 
 std::vector<std::string> last_components(std::span<const std::string> paths) {
-    std::set<std::string> names;
-    for (const std::string& path : paths) {
-        names.insert(last_component(path));
-    }
+    std::set<std::string> names =
+        collect_set(paths, [](const std::string& path) { return last_component(path); });
     return {names.begin(), names.end()};
 }
 

@@ -11,11 +11,7 @@ Bytes bytes_of(const Piece& piece, DType dtype) {
 }  // namespace
 
 Bytes stored_bytes(const Tensor& tensor) {
-    Bytes bytes = 0;
-    for (const Piece& piece : tensor.pieces) {
-        bytes += bytes_of(piece, tensor.dtype);
-    }
-    return bytes;
+    return add_up(tensor.pieces, [&](const Piece& piece) { return bytes_of(piece, tensor.dtype); });
 }
 
 Bytes stored_bytes(const Shard& shard) {

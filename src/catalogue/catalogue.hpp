@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/lists.hpp"
 
 #include "file.hpp"
 #include "master_samples.hpp"
@@ -21,8 +22,6 @@ namespace shardweld::catalogue {
 struct MeshDim {
     std::string name;  ///< "" if it has none
     Index extent = 1;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.extent); };
 };
 
 /// The contents of a checkpoint: its files, tensors, shards, claims and states.

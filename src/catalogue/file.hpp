@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-#include <tuple>
 
 #include "core/index.hpp"
 
@@ -14,8 +13,6 @@ namespace shardweld::catalogue {
 struct File {
     std::string path;
     Bytes size = 0;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.size); };
 };
 
 /// Things recognised and left aside.
@@ -24,10 +21,6 @@ struct Ignored {
     std::string reason;
     Index count = 0;
     Bytes bytes = 0;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.pattern, self.reason, self.count, self.bytes);
-    };
 };
 
 /// A configuration value as the checkpoint itself states it (args, transformer_config.json), to be
@@ -50,10 +43,6 @@ struct FileAssertion {
     /// What the file holds, as far as it tells it from others ("" if not looked at): files of one
     /// likeness that do not state their rank could be exchanged and nothing would show it.
     std::string likeness = {};
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.file, self.source, self.rank, self.save, self.is_inner, self.likeness);
-    };
 };
 
 }  // namespace shardweld::catalogue

@@ -43,10 +43,6 @@ struct MasterSamples {
     std::vector<std::string> without = {};  ///< parameters whose weights are nowhere else
     std::string doubt = {};                 ///< what is known to make masters others; "": nothing
     std::string remedy = {};                ///< what to do with masters of others
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.all, self.without, self.doubt, self.remedy);
-    };
 };
 
 }  // namespace shardweld::catalogue

@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "core/index.hpp"
@@ -30,10 +29,6 @@ struct State {
     /// Facts that differ from Catalogue::facts for this state: a save may keep whole weights, and
     /// the state of each rank's part of them.
     std::map<std::string, Index> facts = {};
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.tensors, self.shards, self.facts);
-    };
 };
 
 using shardweld::ParameterGroup;
@@ -50,11 +45,6 @@ struct Optimizer {
     bool is_ordered = false;
     /// What is known to go wrong where masters do not round to their weights; "": nothing.
     std::string doubt = {};
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.form, self.states, self.groups, self.step, self.scheduler,
-                        self.is_ordered, self.doubt);
-    };
 
     [[nodiscard]] bool is_empty() const { return states.empty(); }
 };

@@ -159,7 +159,8 @@ std::string name_of(Standing standing) {
     return "unknown";
 }
 
-Provenance judge(std::span<const File> files, std::span<const FileAssertion> statements) {
+Provenance compare_statements(std::span<const File> files,
+                              std::span<const FileAssertion> statements) {
     const ToldByFile told = gather(statements);
     require_distinct(told);
     std::size_t n_ranks = 0;

@@ -28,7 +28,8 @@ struct Provenance {
 /// Holds all statements against each other. `files`: those that hold tensors. Pure.
 /// Error(mismatch) naming both claims and their files where two contradict each other, or where two
 /// files say that they are the same part.
-Provenance judge(std::span<const File> files, std::span<const FileAssertion> statements);
+Provenance compare_statements(std::span<const File> files,
+                              std::span<const FileAssertion> statements);
 
 /// "proved: args in 4 of 4 files (iteration, rank)", one line.
 std::string text_of(const Provenance& provenance);

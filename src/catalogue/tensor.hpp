@@ -43,11 +43,6 @@ struct Piece {
     /// false: base and storage_bytes bound a container (a DCP blob) that is still to be opened;
     /// strides are those of a dense tensor until then.
     bool located = true;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.file, self.replica, self.base, self.storage_bytes, self.patch,
-                        self.crc32, self.located);
-    };
 };
 
 /// A stored tensor of known global shape.
@@ -60,11 +55,6 @@ struct Tensor {
     std::string placement = {};  ///< how the saving job spread it, for people; "" if not told
     /// Its dtype in the model, where that is not `dtype`: it is cast, unless --dtype says more.
     std::optional<DType> written_as = {};
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.dtype, self.shape, self.pieces, self.stored_as,
-                        self.placement, self.written_as);
-    };
 };
 
 /// A rank-local tensor of a format that leaves joining to the dialect (legacy Megatron): name with
@@ -76,10 +66,6 @@ struct Shard {
     std::vector<Index> shape;
     Coordinates at;
     Piece piece;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.dtype, self.shape, self.at, self.piece);
-    };
 };
 
 }  // namespace shardweld::catalogue

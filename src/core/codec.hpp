@@ -21,7 +21,8 @@
 
 namespace shardweld {
 
-/// A struct that says which of its members are shared, in their order:
+/// A struct that says which of its members are shared, in their order, because they are not all,
+/// or many:
 ///     static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.bytes); };
 template <typename T>
 concept HasFields = requires(T& value) {
@@ -47,16 +48,66 @@ concept PointsElsewhere = std::is_pointer_v<T> || requires(const T& value) {
     value.data();
 };
 
+/// Structs whose members are all shared.
+template <typename T>
+concept IsWhole = std::is_aggregate_v<T> && !std::is_trivially_copyable_v<T> && !IsList<T>;
+
+/// Becomes a member of any type.
+struct AnyMember {
+    template <typename T>
+    operator T() const;  // NOLINT(google-explicit-constructor): as members are initialised
+};
+
+/// How many members an aggregate has: as many as it can be given.
+template <typename T, typename... Given>
+constexpr std::size_t n_members() {
+    if constexpr (requires { T{Given()..., AnyMember()}; }) {
+        return n_members<T, Given..., AnyMember>();
+    } else {
+        return sizeof...(Given);
+    }
+}
+
+/// References to what is shared of a struct.
+template <typename T>
+auto fields_of(T& value) {
+    constexpr std::size_t kMembers = HasFields<T> ? 0 : n_members<std::remove_const_t<T>>();
+    if constexpr (HasFields<T>) {
+        return T::fields(value);
+    } else if constexpr (kMembers == 1) {
+        auto& [a] = value;
+        return std::tie(a);
+    } else if constexpr (kMembers == 2) {
+        auto& [a, b] = value;
+        return std::tie(a, b);
+    } else if constexpr (kMembers == 3) {
+        auto& [a, b, c] = value;
+        return std::tie(a, b, c);
+    } else if constexpr (kMembers == 4) {
+        auto& [a, b, c, d] = value;
+        return std::tie(a, b, c, d);
+    } else if constexpr (kMembers == 5) {
+        auto& [a, b, c, d, e] = value;
+        return std::tie(a, b, c, d, e);
+    } else if constexpr (kMembers == 6) {
+        auto& [a, b, c, d, e, f] = value;
+        return std::tie(a, b, c, d, e, f);
+    } else {
+        auto& [a, b, c, d, e, f, g] = value;  // of more members a struct says its fields
+        return std::tie(a, b, c, d, e, f, g);
+    }
+}
+
 }  // namespace codec
 
 /// Appends values to a byte buffer: numbers, texts, paths, pairs, optionals, lists and maps of
-/// such, structs with fields, and whatever is trivially copyable.
+/// such, structs of such, and whatever is trivially copyable.
 class ByteWriter {
   public:
     template <typename T>
     void put(const T& value) {
-        if constexpr (HasFields<const T>) {
-            std::apply([&](const auto&... fields) { (put(fields), ...); }, T::fields(value));
+        if constexpr (HasFields<const T> || codec::IsWhole<T>) {
+            std::apply([&](const auto&... fields) { (put(fields), ...); }, codec::fields_of(value));
         } else if constexpr (IsList<T>) {
             put_each(value);
         } else if constexpr (codec::IsNumber<T>) {
@@ -99,9 +150,7 @@ class ByteWriter {
     [[nodiscard]] std::vector<std::byte> take() { return std::move(bytes_); }
 
   private:
-    void put_bytes(std::span<const std::byte> bytes) {
-        bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
-    }
+    void put_bytes(ByteView bytes) { bytes_.insert(bytes_.end(), bytes.begin(), bytes.end()); }
     template <typename List>
     void put_each(const List& values) {
         put<std::uint64_t>(values.size());
@@ -129,7 +178,7 @@ class ByteWriter {
 /// Reads back what ByteWriter wrote, in the same order. Throws Error(internal) past the end.
 class ByteReader {
   public:
-    explicit ByteReader(std::span<const std::byte> bytes) : bytes_(bytes) {}
+    explicit ByteReader(ByteView bytes) : bytes_(bytes) {}
 
     template <typename T>
     T get() {
@@ -142,8 +191,8 @@ class ByteReader {
   private:
     template <typename T>
     void read(T& value) {
-        if constexpr (HasFields<T>) {
-            std::apply([&](auto&... fields) { (read(fields), ...); }, T::fields(value));
+        if constexpr (HasFields<T> || codec::IsWhole<T>) {
+            std::apply([&](auto&... fields) { (read(fields), ...); }, codec::fields_of(value));
         } else if constexpr (IsList<T>) {
             auto n = get<std::uint64_t>();
             if constexpr (requires { value.reserve(n); }) {
@@ -208,13 +257,13 @@ class ByteReader {
             throw Error(ErrorCode::internal, "metadata shared between ranks is cut short");
         }
     }
-    std::span<const std::byte> next(std::size_t size) {
+    ByteView next(std::size_t size) {
         require(size);
         position_ += size;
         return bytes_.subspan(position_ - size, size);
     }
 
-    std::span<const std::byte> bytes_;
+    ByteView bytes_;
     std::size_t position_ = 0;
 };
 

@@ -57,7 +57,7 @@ void release_vectors() {
 
 }  // namespace
 
-std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t seed) {
+std::uint32_t crc32(ByteView bytes, std::uint32_t seed) {
     const std::uint32_t sum =
         crc32_gzip_refl(seed, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size());
     release_vectors();

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "index.hpp"
@@ -11,7 +10,7 @@
 namespace shardweld {
 
 /// Chainable: `seed` is the sum of what lies before.
-std::uint32_t crc32(std::span<const std::byte> bytes, std::uint32_t seed = 0);
+std::uint32_t crc32(ByteView bytes, std::uint32_t seed = 0);
 
 /// What a sum adds to that of a whole in which `n_bytes` follow its part: crc32_moved(a, size of b)
 /// ^ b is the sum of a and b behind one another. About a microsecond. Pure.

@@ -1,11 +1,12 @@
 // A short value that stands for many: differences that happen show, not such that are made.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <span>
 #include <string_view>
+
+#include "index.hpp"
 
 namespace shardweld {
 
@@ -24,11 +25,11 @@ class Fingerprint {
         value_ ^= value_ >> 32U;
     }
     /// Without a mark where they end.
-    void add(std::span<const std::byte> bytes) { add_words(bytes); }
+    void add(ByteView bytes) { add_words(bytes); }
     [[nodiscard]] std::uint64_t value() const { return value_; }
 
   private:
-    void add_words(std::span<const std::byte> bytes) {
+    void add_words(ByteView bytes) {
         std::uint64_t word = 0;
         for (; bytes.size() >= sizeof(word); bytes = bytes.subspan(sizeof(word))) {
             std::memcpy(&word, bytes.data(), sizeof(word));

@@ -11,6 +11,9 @@ namespace shardweld {
 using Index = std::int64_t;   ///< elements, extents, strides
 using Bytes = std::uint64_t;  ///< sizes and file offsets
 
+using ByteView = std::span<const std::byte>;
+using ByteSpan = std::span<std::byte>;  ///< that may be written
+
 inline constexpr Bytes kMiB = Bytes{1} << 20U;
 
 /// a * b, a + b, a - b; throw Error(corrupt) naming `what` on overflow (or a negative Bytes

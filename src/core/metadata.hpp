@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace shardweld {
@@ -18,10 +17,6 @@ struct MetadataField {
     std::vector<std::int64_t> integers = {};  ///< of u32, i32 and boolean
     std::vector<float> reals = {};
     std::vector<std::string> texts = {};
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.key, self.type, self.is_list, self.integers, self.reals, self.texts);
-    };
 
     static MetadataField u32(std::string key, std::int64_t value) {
         return {std::move(key), Type::u32, false, {value}};

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 namespace shardweld {
@@ -15,10 +14,6 @@ using Settings = std::map<std::string, std::string>;
 struct ParameterGroup {
     Settings settings;                    ///< lr, betas, eps, weight_decay, ...
     std::vector<std::string> parameters;  ///< their names; empty where the save does not tell them
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.settings, self.parameters);
-    };
 };
 
 }  // namespace shardweld

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "index.hpp"
+#include "lists.hpp"
 
 namespace shardweld {
 

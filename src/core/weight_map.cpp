@@ -1,7 +1,5 @@
 #include "weight_map.hpp"
 
-#include <string_view>
-
 #include <nlohmann/json.hpp>
 
 #include "shardweld/error.hpp"

@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "catalogue/tensor.hpp"
-#include "core/codec.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "numeric/convert.hpp"
@@ -56,12 +55,12 @@ class Comparer::State {
         }
     }
 
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+    void add(const plan::Slice& slice, ByteView bytes) {
         for_pairs(slice, [&](std::size_t i) { add(i, slice, bytes); });
     }
 
-    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows,
-                   std::span<const std::byte> codes, std::span<const std::byte> scales) {
+    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows, ByteView codes,
+                   ByteView scales) {
         for_pairs(slice, [&](std::size_t i) {
             const auto weight = rounded(tensor_of(i).dtype, read(i, slice.begin, slice.end),
                                         rows.weight, their_rounded_);
@@ -109,7 +108,7 @@ class Comparer::State {
         return (*reference_.tensors)[pairs_[i].reference];
     }
 
-    void add(std::size_t i, const plan::Slice& slice, std::span<const std::byte> bytes) {
+    void add(std::size_t i, const plan::Slice& slice, ByteView bytes) {
         const DType own = plan_.tensor(slice.tensor).dtype;
         const DType theirs = tensor_of(i).dtype;
         const Bytes widest = std::max({size_of(own), size_of(theirs), size_of(pairs_[i].dtype)});
@@ -127,7 +126,7 @@ class Comparer::State {
     }
 
     /// Elements [begin, end) of a reference's tensor.
-    std::span<const std::byte> read(std::size_t i, Index begin, Index end) {
+    ByteView read(std::size_t i, Index begin, Index end) {
         const catalogue::Tensor& tensor = tensor_of(i);
         if (last_ != i) {
             operands_ = operands_of(tensor);
@@ -145,8 +144,7 @@ class Comparer::State {
         return out;
     }
 
-    static std::span<const std::byte> rounded(DType from, std::span<const std::byte> bytes,
-                                              DType to, Buffer& buffer) {
+    static ByteView rounded(DType from, ByteView bytes, DType to, Buffer& buffer) {
         if (from == to) {
             return bytes;
         }
@@ -175,12 +173,12 @@ Comparer::Comparer(const plan::Plan& plan, ComparedModel reference, std::vector<
                                      memory)) {}
 Comparer::~Comparer() = default;
 
-void Comparer::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void Comparer::add(const plan::Slice& slice, ByteView bytes) {
     state_->add(slice, bytes);
 }
 
 void Comparer::add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows,
-                         std::span<const std::byte> codes, std::span<const std::byte> scales) {
+                         ByteView codes, ByteView scales) {
     state_->add_codes(slice, rows, codes, scales);
 }
 

@@ -3,7 +3,6 @@
 
 #include <map>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "catalogue/tensor.hpp"
@@ -47,12 +46,12 @@ class Comparer {
 
     /// Compares the slice in all pairs of its tensor, reading the same elements of the reference:
     /// an OnSlice. Local. Error(corrupt) when a file has changed or does not cover a tensor.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void add(const plan::Slice& slice, ByteView bytes);
 
     /// An OnCodes: how near the codes are to the reference, which counts as if it had the weight's
     /// type. As add.
-    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows,
-                   std::span<const std::byte> codes, std::span<const std::byte> scales);
+    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows, ByteView codes,
+                   ByteView scales);
 
     /// Collective. What all ranks found, by pair, on every rank; independent of their number.
     std::vector<numeric::Comparison> gather(mpi::Comm& comm) const;

@@ -15,8 +15,7 @@ namespace {
 constexpr Index kAtOnce = 1 << 16;
 
 /// One side of the nest, dense and of that type.
-std::vector<std::byte> dense_side(const layout::Copy& pack, DType from, DType to,
-                                  std::span<const std::byte> side) {
+std::vector<std::byte> dense_side(const layout::Copy& pack, DType from, DType to, ByteView side) {
     const auto n = static_cast<std::size_t>(pack.volume());
     std::vector<std::byte> stored(n * size_of(from));
     std::vector<std::byte> rounded(n * size_of(to));
@@ -35,9 +34,9 @@ layout::Copy turned(layout::Copy copy) {
 }
 
 /// Elements that are a NaN on both sides, of other bits: 0xFFFF or 0x7FC0 in bf16.
-Index count_other_nans(DType type, std::span<const std::byte> a, std::span<const std::byte> b) {
+Index count_other_nans(DType type, ByteView a, ByteView b) {
     const std::size_t element = size_of(type);
-    const auto widened = [&](std::span<const std::byte> side) {
+    const auto widened = [&](ByteView side) {
         std::vector<float> values(side.size() / element);
         numeric::convert(type, side, DType::f32, std::as_writable_bytes(std::span(values)));
         return values;
@@ -56,8 +55,7 @@ Index count_other_nans(DType type, std::span<const std::byte> a, std::span<const
 }
 
 /// `src` is f32 or of the type of `dst`.
-Index count_unrounded(const layout::Copy& copy, ComparedTypes types, std::span<const std::byte> src,
-                      std::span<const std::byte> dst) {
+Index count_unrounded(const layout::Copy& copy, ComparedTypes types, ByteView src, ByteView dst) {
     Index different = 0;
     const layout::Range span = layout::src_span(copy);
     for (Index at = span.lo; at < span.lo + span.extent; at += kAtOnce) {
@@ -77,8 +75,8 @@ Index count_unrounded(const layout::Copy& copy, ComparedTypes types, std::span<c
 
 }  // namespace
 
-Index count_unlike(const layout::Copy& copy, const ComparedTypes& types,
-                   std::span<const std::byte> src, std::span<const std::byte> dst) {
+Index count_unlike(const layout::Copy& copy, const ComparedTypes& types, ByteView src,
+                   ByteView dst) {
     if (types.src == types.dst) {
         const Index n = layout::count_different(copy, size_of(types.src), src, dst);
         return n > 0 && is_float(types.src) ? count_unrounded(copy, types, src, dst) : n;

@@ -2,9 +2,6 @@
 // it.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
 #include "core/dtype.hpp"
 #include "core/index.hpp"
 #include "layout/copy.hpp"
@@ -21,7 +18,7 @@ struct ComparedTypes {
 /// Number of elements of the copy's nest in which the sides differ, once they are of one type. A
 /// NaN is like any other: torch (2.15) casts one to other bits in a dense tensor than in a strided
 /// one.
-Index count_unlike(const layout::Copy& copy, const ComparedTypes& types,
-                   std::span<const std::byte> src, std::span<const std::byte> dst);
+Index count_unlike(const layout::Copy& copy, const ComparedTypes& types, ByteView src,
+                   ByteView dst);
 
 }  // namespace shardweld::execute

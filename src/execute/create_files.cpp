@@ -91,10 +91,6 @@ struct Settled {
     Bytes size = 0;
     Bytes header_offset = 0;
     std::vector<Bytes> offsets = {};  ///< of its tensors
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.file, self.size, self.header_offset, self.offsets);
-    };
 };
 
 /// All ranks learn what the makers of files have settled.

@@ -33,7 +33,7 @@ Bytes bf16_bytes(Index n) {
 
 }  // namespace
 
-std::span<std::byte> Decoder::scales_of(const plan::Decode& how, Bytes first, Bytes n) {
+ByteSpan Decoder::scales_of(const plan::Decode& how, Bytes first, Bytes n) {
     const bool is_shared = how.rows_per_scale > 0;
     const Bytes size = how.scale_row_bytes();
     const auto tile = static_cast<Bytes>(how.rows_of_scale());
@@ -55,8 +55,8 @@ float Decoder::global_of(const plan::Decode& how) {
     return global;
 }
 
-void Decoder::decode_parts(const plan::Target& target, layout::Range elements,
-                           std::span<const std::byte> codes, std::span<std::byte> out) {
+void Decoder::decode_parts(const plan::Target& target, layout::Range elements, ByteView codes,
+                           ByteSpan out) {
     try {
         for (const plan::DecodedPart& part : target.decoded) {
             decode_part({part.how, target.dtype, codes, out}, part.copy, elements);
@@ -177,8 +177,7 @@ void Decoder::decode_turned(const CodedSlice& slice, const layout::Patch& patch)
 }
 
 /// Puts values of bf16 where they belong.
-void Decoder::write_values(const CodedSlice& slice, std::span<const std::byte> values,
-                           const layout::Copy& copy) {
+void Decoder::write_values(const CodedSlice& slice, ByteView values, const layout::Copy& copy) {
     const Bytes size = size_of(slice.written);
     if (slice.written != DType::bf16) {
         const auto cast = cast_.get(values.size() / size_of(DType::bf16) * size);

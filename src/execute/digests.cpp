@@ -5,7 +5,6 @@
 
 #include <xxhash.h>
 
-#include "core/codec.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
 
@@ -38,7 +37,7 @@ BlockDigests::BlockDigests(const plan::Plan& plan, bool keeps_ends)
     : plan_(plan), keeps_ends_(keeps_ends), state_(std::make_unique<State>()) {}
 BlockDigests::~BlockDigests() = default;
 
-void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void BlockDigests::add(const plan::Slice& slice, ByteView bytes) {
     const plan::WrittenTensor& tensor = plan_.tensor(slice.tensor);
     const Bytes size = size_of(tensor.dtype);
     const Index block = plan_.block_elements(slice.tensor);
@@ -65,7 +64,7 @@ void BlockDigests::add(const plan::Slice& slice, std::span<const std::byte> byte
 }
 
 /// The end of a block that another rank begins.
-void BlockDigests::add_fragment(const plan::Slice& part, std::span<const std::byte> bytes) {
+void BlockDigests::add_fragment(const plan::Slice& part, ByteView bytes) {
     const plan::WrittenTensor& tensor = plan_.tensor(part.tensor);
     const Bytes size = size_of(tensor.dtype);
     const Index block = plan_.block_elements(part.tensor);
@@ -125,7 +124,7 @@ void BlockDigests::complete(mpi::Comm& comm) {
     edges_.fragment_bytes = fragment_.size();
     const std::vector<Edges> all = mpi::gather(comm, edges_);
     const auto own = static_cast<std::size_t>(comm.rank());
-    std::vector<std::span<const std::byte>> to_send(all.size());
+    std::vector<ByteView> to_send(all.size());
     std::vector<std::vector<std::byte>> received(all.size());
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
         if (all[rank].fragment == kNone) {
@@ -139,7 +138,7 @@ void BlockDigests::complete(mpi::Comm& comm) {
             received[rank].resize(all[rank].fragment_bytes);
         }
     }
-    const std::vector<std::span<std::byte>> to_receive(received.begin(), received.end());
+    const std::vector<ByteSpan> to_receive(received.begin(), received.end());
     (void)comm.exchange(to_send, to_receive, kDigestBlock);
     if (edges_.open == kNone) {
         return;
@@ -183,17 +182,13 @@ std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& 
     std::vector<std::string> lines;
     for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
         const plan::WrittenTensor& tensor = plan.tensor(i);
-        std::string line = tensor.name + " " + std::string(safetensors_name(tensor.dtype));
-        for (const Index extent : tensor.shape) {
-            line += " " + std::to_string(extent);
-        }
+        std::string line =
+            tensor.name + " " + std::string(safetensors_name(tensor.dtype)) +
+            add_up(tensor.shape, [](const Index extent) { return " " + std::to_string(extent); });
         lines.push_back(line + " " + tensor_digests[i] + "\n");
     }
     std::ranges::sort(lines);
-    std::string text;
-    for (const std::string& line : lines) {
-        text += line;
-    }
+    std::string text = add_up(lines, [](const std::string& line) { return line; });
     return hex(digest_of(std::as_bytes(std::span(text))));
 }
 

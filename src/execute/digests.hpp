@@ -2,8 +2,6 @@
 // over its blocks' digests. They depend on nothing but the tensors.
 #pragma once
 
-#include <array>
-#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -36,7 +34,7 @@ class BlockDigests {
     BlockDigests& operator=(const BlockDigests&) = delete;
 
     /// The written bytes of a slice, in output order.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void add(const plan::Slice& slice, ByteView bytes);
 
     /// A block that an earlier run has written.
     void add_done(const DoneBlock& block) { blocks_.push_back(block); }
@@ -65,7 +63,7 @@ class BlockDigests {
     };
     static constexpr Index kNone = -1;
 
-    void add_fragment(const plan::Slice& part, std::span<const std::byte> bytes);
+    void add_fragment(const plan::Slice& part, ByteView bytes);
     void finish_block();
     void complete(mpi::Comm& comm);
     static std::size_t beginner_of(const std::vector<Edges>& all, std::size_t rank);

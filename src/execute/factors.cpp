@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "core/text.hpp"
 #include "io/input_file.hpp"
 #include "layout/copy.hpp"
 #include "layout/patch.hpp"
@@ -52,7 +51,7 @@ void Factors::read(Bytes offset, std::span<float> out) {
     read(offset, std::as_writable_bytes(out));
 }
 
-void Factors::read(Bytes offset, std::span<std::byte> out) {
+void Factors::read(Bytes offset, ByteSpan out) {
     if (!file_.is_open()) {
         file_ = io::InputFile::open(path_);
     }
@@ -162,8 +161,8 @@ void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
     }
 }
 
-void Factors::update(std::uint32_t target, Index begin, Index end,
-                     std::span<const std::byte> stored, const Visit& visit) {
+void Factors::update(std::uint32_t target, Index begin, Index end, ByteView stored,
+                     const Visit& visit) {
     const plan::Target& whole = plan_.targets[target];
     const FoldedWeight weight{*whole.fold, whole};
     const std::array<Index, 2> shape = shape_of(*whole.fold);
@@ -173,8 +172,8 @@ void Factors::update(std::uint32_t target, Index begin, Index end,
 }
 
 /// `patch`: rows and columns of the weight, and where they stand in `stored`.
-void Factors::update(const FoldedWeight& weight, const layout::Patch& patch,
-                     std::span<const std::byte> stored, const Visit& visit) {
+void Factors::update(const FoldedWeight& weight, const layout::Patch& patch, ByteView stored,
+                     const Visit& visit) {
     const plan::Fold& fold = weight.fold;
     const Sizes sizes = sizes_for(weight);
     const layout::Axis& rows = patch.axes[0];
@@ -209,8 +208,7 @@ void Factors::update(const FoldedWeight& weight, const layout::Patch& patch,
 }
 
 /// A block's elements as they are stored, in fp32.
-void Factors::take_values(DType stored_as, std::span<const std::byte> stored,
-                          const MatrixBlock& block) {
+void Factors::take_values(DType stored_as, ByteView stored, const MatrixBlock& block) {
     const Bytes size = size_of(stored_as);
     for (Index i = 0; i < block.n_rows; ++i) {
         const Index at = block.at + i * block.row_stride;
@@ -227,7 +225,7 @@ void Factors::take_values(DType stored_as, std::span<const std::byte> stored,
 }
 
 /// Room for a row of a block, whatever its type.
-std::span<std::byte> Factors::staged(Index n, Bytes size) {
+ByteSpan Factors::staged(Index n, Bytes size) {
     const Bytes bytes = static_cast<Bytes>(n) * size;
     const auto floats = static_cast<Index>((bytes + sizeof(float) - 1) / sizeof(float));
     return std::as_writable_bytes(at_least(staging_, floats)).first(bytes);
@@ -261,7 +259,7 @@ void Factors::take_rows(const plan::Fold& fold, const MatrixBlock& block) {
 
 /// Puts a block's values where its elements stood, rounded to one type and then cast to the other.
 void Factors::write_block(const MatrixBlock& block, const plan::Fold& fold, DType rounded,
-                          DType written, std::span<std::byte> out) {
+                          DType written, ByteSpan out) {
     apply_gains(fold, block);
     take_rows(fold, block);
     const Bytes size = size_of(written);
@@ -282,8 +280,7 @@ void Factors::write_block(const MatrixBlock& block, const plan::Fold& fold, DTyp
 }
 
 void Factors::fold_part(const plan::Target& target, const plan::FoldedPart& part,
-                        layout::Range slice, std::span<const std::byte> stored,
-                        std::span<std::byte> out) {
+                        layout::Range slice, ByteView stored, ByteSpan out) {
     const std::array<Index, 2> shape = shape_of(part.fold);
     for (layout::Copy copy : layout::restrict_dst(part.copy, slice.lo, slice.lo + slice.extent)) {
         copy.dst_offset -= slice.lo;
@@ -295,8 +292,7 @@ void Factors::fold_part(const plan::Target& target, const plan::FoldedPart& part
     }
 }
 
-void Factors::fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
-                   std::span<std::byte> out) {
+void Factors::fold(std::uint32_t target, Index begin, Index end, ByteView stored, ByteSpan out) {
     const plan::Target& whole = plan_.targets[target];
     if (whole.fold) {
         update(target, begin, end, stored, [&](const MatrixBlock& block) {

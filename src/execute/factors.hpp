@@ -37,18 +37,17 @@ class Factors {
     /// W + scale * left * right for elements [begin, end) of a target whose stored bytes are
     /// `stored`; every element once, each row's and each column's in ascending order.
     /// Error(unsupported) when not even one row of factors fits the memory.
-    void update(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
+    void update(std::uint32_t target, Index begin, Index end, ByteView stored,
                 const std::function<void(const MatrixBlock&)>& visit);
 
     /// Folds as above, normalised where the fold asks for it and rounded to the written type. Where
     /// a target is folded in parts, its other elements are cast.
-    void fold(std::uint32_t target, Index begin, Index end, std::span<const std::byte> stored,
-              std::span<std::byte> out);
+    void fold(std::uint32_t target, Index begin, Index end, ByteView stored, ByteSpan out);
 
     /// Reads `out.size()` fp32 values at a file offset.
     void read(Bytes offset, std::span<float> out);
     /// Reads bytes as they are stored.
-    void read(Bytes offset, std::span<std::byte> out);
+    void read(Bytes offset, ByteSpan out);
 
     [[nodiscard]] Bytes buffer_bytes() const {
         return (right_.size() + left_.size() + values_.size() + staging_.size() + gains_.size()) *
@@ -77,14 +76,14 @@ class Factors {
     };
 
     [[nodiscard]] Sizes sizes_for(const FoldedWeight& weight) const;
-    void update(const FoldedWeight& weight, const layout::Patch& patch,
-                std::span<const std::byte> stored, const Visit& visit);
-    [[nodiscard]] std::span<std::byte> staged(Index n, Bytes size);
-    void take_values(DType stored_as, std::span<const std::byte> stored, const MatrixBlock& block);
+    void update(const FoldedWeight& weight, const layout::Patch& patch, ByteView stored,
+                const Visit& visit);
+    [[nodiscard]] ByteSpan staged(Index n, Bytes size);
+    void take_values(DType stored_as, ByteView stored, const MatrixBlock& block);
     void fold_part(const plan::Target& target, const plan::FoldedPart& part, layout::Range slice,
-                   std::span<const std::byte> stored, std::span<std::byte> out);
+                   ByteView stored, ByteSpan out);
     void write_block(const MatrixBlock& block, const plan::Fold& fold, DType rounded, DType written,
-                     std::span<std::byte> out);
+                     ByteSpan out);
     void load(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,
               std::span<float> out);
     void load_thinned(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,

@@ -1,7 +1,6 @@
 #include "joined_sums.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "core/crc32.hpp"
 

@@ -213,11 +213,8 @@ plan::Slice BlockPlaces::slice(const DoneBlock& block) const {
 }
 
 std::vector<plan::OutputRange> BlockPlaces::ranges(std::span<const DoneBlock> blocks) const {
-    std::vector<plan::OutputRange> ranges;
-    ranges.reserve(blocks.size());
-    for (const DoneBlock& block : blocks) {
-        ranges.push_back(range(block));
-    }
+    std::vector<plan::OutputRange> ranges =
+        collect_list(blocks, [&](const DoneBlock& block) { return range(block); });
     return plan::united(std::move(ranges));
 }
 

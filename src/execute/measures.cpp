@@ -6,7 +6,6 @@
 #include <cstring>
 #include <optional>
 
-#include "core/codec.hpp"
 #include "io/output_file.hpp"
 #include "mpi/share.hpp"
 #include "numeric/quantise.hpp"
@@ -66,7 +65,7 @@ class Norms {
     }
 
   private:
-    std::span<const std::byte> read(const plan::Target& target, Index begin, Index end) {
+    ByteView read(const plan::Target& target, Index begin, Index end) {
         const Bytes size = size_of(target.stored);
         stored_.resize(static_cast<Bytes>(end - begin) * size);
         std::vector<Move> moves;
@@ -146,7 +145,7 @@ void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& sour
 LargestValues::LargestValues(const plan::Plan& plan)
     : plan_(plan), largest_(plan.tensors.size(), 0) {}
 
-void LargestValues::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void LargestValues::add(const plan::Slice& slice, ByteView bytes) {
     const float found = numeric::largest_magnitude(plan_.tensor(slice.tensor).dtype, bytes);
     std::uint32_t& largest = largest_[slice.tensor];
     largest = std::max(largest, std::bit_cast<std::uint32_t>(found));

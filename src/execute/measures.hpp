@@ -2,7 +2,6 @@
 // (DoRA), and the largest values that divisors of scales are made of.
 #pragma once
 
-#include <span>
 #include <vector>
 
 #include "core/path.hpp"
@@ -27,7 +26,7 @@ class LargestValues {
     explicit LargestValues(const plan::Plan& plan);
 
     /// An OnSlice. Local.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void add(const plan::Slice& slice, ByteView bytes);
     /// Collective. By tensor, the same on all ranks, whatever their number. A NaN's is larger than
     /// all others.
     [[nodiscard]] std::vector<float> gather(mpi::Comm& comm) const;

@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
 
-#include "core/codec.hpp"
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
 
-#include "digests.hpp"
 #include "round.hpp"
 #include "run_options.hpp"
 #include "tally.hpp"
@@ -24,8 +21,8 @@ namespace shardweld::execute {
 namespace {
 
 /// Gets a block that is as the journal says, and its bytes.
-using OnReused = std::function<void(const DoneBlock& block, const plan::Slice& slice,
-                                    std::span<const std::byte> bytes)>;
+using OnReused =
+    std::function<void(const DoneBlock& block, const plan::Slice& slice, ByteView bytes)>;
 
 /// Reads blocks in output order: one file is open at a time.
 class BlockReader {
@@ -220,7 +217,7 @@ void OutputTask::take_over(mpi::Comm& comm, const SourceFiles& source) {
         counts_.bytes_seen += bytes;
     }
     const OnReused on_reused = [&](const DoneBlock& block, const plan::Slice& slice,
-                                   std::span<const std::byte> bytes) {
+                                   ByteView bytes) {
         if (source.throttle) {
             source.throttle->wait_for(bytes.size());
         }
@@ -296,7 +293,7 @@ StoredSlice OutputTask::assembled(const Round& round, const StoredSlice& from,
         const auto begin = static_cast<Bytes>(wanted.lo - relation.first - there.lo);
         return {slice, from.stored.subspan(begin * size, bytes)};
     }
-    const std::span<std::byte> place = arranged_.get(bytes);
+    const ByteSpan place = arranged_.get(bytes);
     for (const layout::Copy& copy : relation.copies) {
         for (layout::Copy part : layout::restrict_dst(copy, wanted.lo, wanted.lo + wanted.extent)) {
             part.src_offset -= there.lo;

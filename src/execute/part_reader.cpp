@@ -81,7 +81,7 @@ std::vector<layout::Box> parts_of(const layout::Box& box, Bytes n, const plan::T
 
 /// New memory comes in pages of 2 MiB then, where the system has them: faults of small ones take as
 /// long as the reading.
-void prefer_huge_pages(std::span<std::byte> memory) {
+void prefer_huge_pages(ByteSpan memory) {
     constexpr Bytes kHuge = Bytes{2} << 20U;
     const auto address = reinterpret_cast<std::uintptr_t>(memory.data());
     const Bytes before = (kHuge - address % kHuge) % kHuge;
@@ -99,7 +99,7 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
           RunOptions options;
           options.write = false;
           options.factors = std::move(factors);
-          options.on_slice = [this](const plan::Slice& slice, std::span<const std::byte> bytes) {
+          options.on_slice = [this](const plan::Slice& slice, ByteView bytes) {
               take_slice(slice, bytes);
           };
           return options;
@@ -120,7 +120,7 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
     }
 }
 
-void PartReader::read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out) {
+void PartReader::read(std::uint32_t target, const layout::Box& box, ByteSpan out) {
     const plan::Target& made = plan_.targets[target];
     if (!is_cast_only(made)) {
         read_rows(target, box, out);
@@ -147,7 +147,7 @@ void PartReader::read_elements(std::uint32_t tensor, layout::Range elements,
 
 /// The stored elements of `runs`, one behind the other.
 void PartReader::gather(const plan::Target& target, std::span<const layout::Range> runs,
-                        std::span<std::byte> out) {
+                        ByteSpan out) {
     const auto size = static_cast<std::uint32_t>(size_of(target.stored));
     const Index n_found = reader_.gather(target.operands, runs, size, out);
     if (static_cast<Bytes>(n_found) * size != out.size()) {
@@ -157,7 +157,7 @@ void PartReader::gather(const plan::Target& target, std::span<const layout::Rang
 }
 
 void PartReader::cast(const plan::Target& target, std::span<const layout::Range> runs,
-                      std::span<std::byte> out) {
+                      ByteSpan out) {
     const Bytes from = size_of(target.stored);
     const Bytes to = size_of(target.dtype);
     const auto most = static_cast<Index>(kRowsAtOnce / from);
@@ -189,7 +189,7 @@ void PartReader::cast(const plan::Target& target, std::span<const layout::Range>
 }
 
 /// Whole rows of the first axis are made, some at a time, and the box is cut from them.
-void PartReader::read_rows(std::uint32_t target, const layout::Box& box, std::span<std::byte> out) {
+void PartReader::read_rows(std::uint32_t target, const layout::Box& box, ByteSpan out) {
     const plan::Target& made = plan_.targets[target];
     const Bytes size = size_of(made.dtype);
     const Index volume = made.volume();
@@ -212,7 +212,7 @@ void PartReader::read_rows(std::uint32_t target, const layout::Box& box, std::sp
 }
 
 /// Elements of a tensor as the rounds of a run make them; strips are made whole.
-void PartReader::make(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out) {
+void PartReader::make(std::uint32_t tensor, layout::Range elements, ByteSpan out) {
     const plan::WrittenTensor& made = plan_.tensor(tensor);
     const Index strip = std::max<Index>(plan_.strip_elements(tensor), 1);
     const Index first = elements.lo / strip;
@@ -240,7 +240,7 @@ void PartReader::make(std::uint32_t tensor, layout::Range elements, std::span<st
     }
 }
 
-void PartReader::take_slice(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void PartReader::take_slice(const plan::Slice& slice, ByteView bytes) {
     if (slice.tensor != wanted_tensor_) {
         return;
     }
@@ -280,7 +280,7 @@ PartReaders::PartReaders(const plan::Plan& plan, const SourceFiles& source, fs::
       factors_(std::move(factors)),
       n_idle_(std::clamp<Bytes>(n_cores, 1, kMostReaders) - 1) {}
 
-void PartReaders::read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out) {
+void PartReaders::read(std::uint32_t target, const layout::Box& box, ByteSpan out) {
     prefer_huge_pages(out);
     const Helpers helpers(n_idle_, out.size() / kLeastPart);
     const auto parts = parts_of(box, helpers.n() + 1, plan_.targets[target]);
@@ -301,15 +301,13 @@ void PartReaders::read(std::uint32_t target, const layout::Box& box, std::span<s
     }
 }
 
-void PartReaders::read_elements(std::uint32_t tensor, layout::Range elements,
-                                std::span<std::byte> out) {
+void PartReaders::read_elements(std::uint32_t tensor, layout::Range elements, ByteSpan out) {
     std::unique_ptr<PartReader> reader = free_reader();
     reader->read_elements(tensor, elements, out);
     give_back(std::move(reader));
 }
 
-void PartReaders::read_part(std::uint32_t target, const layout::Box& box,
-                            std::span<std::byte> out) {
+void PartReaders::read_part(std::uint32_t target, const layout::Box& box, ByteSpan out) {
     std::unique_ptr<PartReader> reader = free_reader();
     reader->read(target, box, out);
     give_back(std::move(reader));

@@ -33,19 +33,17 @@ class PartReader {
     /// is stored as it is written, or cast, only the box's elements are read (and small gaps
     /// between them); for others the rows that it lies in. `out` has the box's size. Error(io),
     /// Error(corrupt).
-    void read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+    void read(std::uint32_t target, const layout::Box& box, ByteSpan out);
     /// The same of elements of a written tensor, codes, scales and constants as well, one behind
     /// the other.
-    void read_elements(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out);
+    void read_elements(std::uint32_t tensor, layout::Range elements, ByteSpan out);
 
   private:
-    void gather(const plan::Target& target, std::span<const layout::Range> runs,
-                std::span<std::byte> out);
-    void cast(const plan::Target& target, std::span<const layout::Range> runs,
-              std::span<std::byte> out);
-    void read_rows(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
-    void make(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out);
-    void take_slice(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void gather(const plan::Target& target, std::span<const layout::Range> runs, ByteSpan out);
+    void cast(const plan::Target& target, std::span<const layout::Range> runs, ByteSpan out);
+    void read_rows(std::uint32_t target, const layout::Box& box, ByteSpan out);
+    void make(std::uint32_t tensor, layout::Range elements, ByteSpan out);
+    void take_slice(const plan::Slice& slice, ByteView bytes);
 
     const plan::Plan& plan_;
     RunOptions options_;
@@ -57,25 +55,26 @@ class PartReader {
     Buffer stored_, rows_;
     std::uint32_t wanted_tensor_ = 0;  ///< what `make` is asked for, and where it goes
     layout::Range wanted_;
-    std::span<std::byte> out_;
+    ByteSpan out_;
 };
 
 /// Readers for any number of threads. Each read has the cores to itself that no other uses: large
 /// boxes are read in parts, by threads that end before it returns.
 class PartReaders {
   public:
-    /// As for PartReader; `plan` and `source` outlive it. `n_cores`: that the process may use.
+    /// `plan` is for one rank, `factors` the file that folds and codes read theirs from; `plan` and
+    /// `source` outlive it. `n_cores`: that the process may use.
     PartReaders(const plan::Plan& plan, const SourceFiles& source, fs::path factors,
                 unsigned n_cores);
 
     /// As PartReader::read. Error(io) where a file was changed since it was first opened, too.
-    void read(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+    void read(std::uint32_t target, const layout::Box& box, ByteSpan out);
     /// As PartReader::read_elements, by this thread alone. Error(io) likewise.
-    void read_elements(std::uint32_t tensor, layout::Range elements, std::span<std::byte> out);
+    void read_elements(std::uint32_t tensor, layout::Range elements, ByteSpan out);
 
   private:
     class Helpers;
-    void read_part(std::uint32_t target, const layout::Box& box, std::span<std::byte> out);
+    void read_part(std::uint32_t target, const layout::Box& box, ByteSpan out);
     std::unique_ptr<PartReader> free_reader();
     void give_back(std::unique_ptr<PartReader> reader);
 

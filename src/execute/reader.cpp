@@ -5,9 +5,6 @@
 
 #include "core/text.hpp"
 #include "plan/schedule/reading.hpp"
-#include "shardweld/error.hpp"
-
-#include "record_sums.hpp"
 
 namespace shardweld::execute {
 
@@ -179,7 +176,7 @@ Reader::Reader(const SourceFiles& source, Bytes scratch_bytes)
       scratch_bytes_(scratch_bytes) {}
 
 Index Reader::gather(std::span<const plan::Operand> operands, std::span<const layout::Range> ranges,
-                     std::uint32_t element_bytes, std::span<std::byte> out) {
+                     std::uint32_t element_bytes, ByteSpan out) {
     std::vector<Move> moves;
     Index n_found = 0;
     for (const plan::Operand& operand : operands) {
@@ -200,7 +197,7 @@ Index Reader::gather(std::span<const plan::Operand> operands, std::span<const la
     return n_found;
 }
 
-void Reader::fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out) {
+void Reader::fetch(std::uint32_t file, Bytes offset, ByteSpan out) {
     if (throttle_) {
         throttle_->wait_for(out.size());
     }
@@ -295,7 +292,7 @@ void Reader::read_window(std::span<const Spanned> window) {
         end = std::max(end, part.end);
     }
     scratch_.resize(scratch_bytes_);
-    const std::span<std::byte> bytes = std::span(scratch_).first(end - begin);
+    const ByteSpan bytes = std::span(scratch_).first(end - begin);
     fetch(window.front().move.file, begin, bytes);
     for (const Spanned& part : window) {
         const Move& move = part.move;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <list>
 #include <memory>
-#include <optional>
 #include <span>
 #include <unordered_map>
 #include <vector>
@@ -74,7 +73,7 @@ struct Move {
     Bytes base = 0;  ///< file offset of source address 0
     std::uint32_t element_bytes = 0;
     layout::Copy copy;  ///< destination addresses count elements of dst
-    std::span<std::byte> dst;
+    ByteSpan dst;
     Index* n_different = nullptr;  ///< set: compare and add the count here instead of copying
     ComparedTypes rounding = {};   ///< of what is compared
 };
@@ -89,7 +88,7 @@ class Reader {
     /// Reads ranges of a target's elements as they are stored, one behind the other, into `out`.
     /// Returns how many of them the operands hold; nothing is read unless they hold all, each once.
     Index gather(std::span<const plan::Operand> operands, std::span<const layout::Range> ranges,
-                 std::uint32_t element_bytes, std::span<std::byte> out);
+                 std::uint32_t element_bytes, ByteSpan out);
 
     /// Whether bytes may be fetched uncounted: not under a bandwidth limit.
     [[nodiscard]] bool may_announce() const { return throttle_ == nullptr; }
@@ -119,7 +118,7 @@ class Reader {
     void add_part(Spanned part, std::vector<Spanned>& parts);
     void read_parts(std::vector<Spanned>& parts);
     void read_window(std::span<const Spanned> window);
-    void fetch(std::uint32_t file, Bytes offset, std::span<std::byte> out);
+    void fetch(std::uint32_t file, Bytes offset, ByteSpan out);
 
     OpenFiles files_;
     std::shared_ptr<io::Throttle> throttle_;

@@ -4,7 +4,6 @@
 #include <map>
 #include <tuple>
 
-#include "core/codec.hpp"
 #include "core/crc32.hpp"
 #include "io/input_file.hpp"
 #include "mpi/share.hpp"

@@ -39,7 +39,7 @@ void RecordSums::use_records_of(const std::vector<plan::Target>& targets) {
     }
 }
 
-void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte> bytes) {
+void RecordSums::add(std::uint32_t file, Bytes offset, ByteView bytes) {
     const Bytes end = offset + bytes.size();
     for (std::size_t i = records_.first_behind(file, offset); i < records_.all.size(); ++i) {
         const catalogue::StorageRecord& record = records_.all[i];
@@ -57,7 +57,7 @@ void RecordSums::add(std::uint32_t file, Bytes offset, std::span<const std::byte
 
 /// Only what no range holds yet. The lock is not held over the sums, which take long: where another
 /// thread noted some of the bytes meanwhile, the rest is summed again.
-void RecordSums::add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes) {
+void RecordSums::add_to(std::uint32_t record, Bytes begin, ByteView bytes) {
     std::vector<RangeSum> sums;
     do {
         sums = unknown({begin, begin + bytes.size(), record, 0});

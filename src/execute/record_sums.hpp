@@ -56,7 +56,7 @@ class RecordSums {
     /// Notes bytes that were read at a place of a file; what is known already is not looked at.
     /// Error(corrupt) when they make a record whole and its sum is not the stated one. From any
     /// thread: several sum at a time.
-    void add(std::uint32_t file, Bytes offset, std::span<const std::byte> bytes);
+    void add(std::uint32_t file, Bytes offset, ByteView bytes);
     /// Notes what an earlier run has read; what cannot be true is passed over.
     void add_earlier(std::span<const RangeSum> sums);
 
@@ -91,7 +91,7 @@ class RecordSums {
     [[nodiscard]] Error corrupt(const catalogue::StorageRecord& record,
                                 const std::string& how) const;
     void mark(const plan::Target& target, const plan::Operand& operand, RecordUse use);
-    void add_to(std::uint32_t record, Bytes begin, std::span<const std::byte> bytes);
+    void add_to(std::uint32_t record, Bytes begin, ByteView bytes);
     static KnownRanges::const_iterator first_behind(const KnownRanges& ranges, Bytes byte);
     [[nodiscard]] std::vector<RangeSum> unknown(const RangeSum& place) const;
     bool merge_sums(std::uint32_t record, const std::vector<RangeSum>& sums);

@@ -23,7 +23,7 @@ struct Transfer {
     layout::Copy copy;  ///< destination counted in the slice
     std::uint32_t element_bytes = 0;
     const Operand* operand = nullptr;
-    std::span<std::byte> slice;    ///< owner only
+    ByteSpan slice;                ///< owner only
     Index* n_different = nullptr;  ///< owner only, replicas only
     bool is_replica = false;
     ComparedTypes rounding = {};  ///< as Move has it
@@ -46,8 +46,7 @@ class RoundMaker {
             assemble(slices);
         }
         for (std::size_t i = 0; i < slices.size(); ++i) {
-            const std::span<std::byte> place =
-                owner == rank_ ? round_.slices[i].stored : std::span<std::byte>{};
+            const ByteSpan place = owner == rank_ ? round_.slices[i].stored : ByteSpan{};
             add_slice(owner, slices[i], place);
         }
     }
@@ -59,8 +58,8 @@ class RoundMaker {
             n_sent += message_bytes(outgoing_[rank]);
             n_received += message_bytes(incoming_[rank]);
         }
-        std::span<std::byte> sent;
-        std::span<std::byte> received;
+        ByteSpan sent;
+        ByteSpan received;
         if (n_sent > 0) {
             sent = buffers_.sent.get(n_sent);
         }
@@ -81,21 +80,15 @@ class RoundMaker {
 
   private:
     static Bytes message_bytes(const std::vector<Transfer>& transfers) {
-        Bytes bytes = 0;
-        for (const Transfer& transfer : transfers) {
-            bytes += static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
-        }
-        return bytes;
+        return add_up(transfers, [](const Transfer& transfer) {
+            return static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
+        });
     }
 
     /// Places for this rank's slices, one after another in the assembling buffer.
     void assemble(const std::vector<Slice>& slices) {
-        Bytes total = 0;
-        for (const Slice& slice : slices) {
-            total += stored_bytes(slice);
-        }
-        std::span<std::byte> place =
-            buffers_.assembled.get(total, file_offset_of(plan_, slices.front()));
+        const Bytes total = add_up(slices, [&](const Slice& slice) { return stored_bytes(slice); });
+        ByteSpan place = buffers_.assembled.get(total, file_offset_of(plan_, slices.front()));
         for (const Slice& slice : slices) {
             round_.slices.push_back({slice, place.first(stored_bytes(slice))});
             place = place.subspan(stored_bytes(slice));
@@ -111,7 +104,7 @@ class RoundMaker {
     }
 
     /// Puts zeros where the target is padding; how many bytes.
-    [[nodiscard]] Bytes fill_zeros(const Slice& slice, std::span<std::byte> place) const {
+    [[nodiscard]] Bytes fill_zeros(const Slice& slice, ByteSpan place) const {
         const Target& target = plan_.target_of(slice.tensor);
         const layout::Range all = plan_.sources(slice);
         Bytes filled = 0;
@@ -129,7 +122,7 @@ class RoundMaker {
         return filled;
     }
 
-    void add_slice(int owner, const Slice& slice, std::span<std::byte> place) {
+    void add_slice(int owner, const Slice& slice, ByteSpan place) {
         Bytes filled = owner == rank_ ? fill_zeros(slice, place) : 0;
         for (const Operand& operand : plan_.operands_of(slice.tensor)) {
             filled += add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
@@ -194,7 +187,7 @@ class RoundMaker {
         return filled;
     }
 
-    void pack(const std::vector<Transfer>& transfers, std::span<std::byte> message) {
+    void pack(const std::vector<Transfer>& transfers, ByteSpan message) {
         for (const Transfer& transfer : transfers) {
             const Bytes size = static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
             round_.reads.push_back(
@@ -204,7 +197,7 @@ class RoundMaker {
         }
     }
 
-    void unpack(const std::vector<Transfer>& transfers, std::span<const std::byte> message) {
+    void unpack(const std::vector<Transfer>& transfers, ByteView message) {
         for (const Transfer& transfer : transfers) {
             const Bytes size = static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
             auto& unpacks = transfer.is_replica ? round_.unpack_compares : round_.unpacks;

@@ -24,7 +24,7 @@ class Buffer {
 
     /// `size` bytes whose address has the same place in a block as byte `offset` of a file, which
     /// direct I/O asks for; earlier contents are not kept.
-    std::span<std::byte> get(Bytes size, Bytes offset = 0) {
+    ByteSpan get(Bytes size, Bytes offset = 0) {
         constexpr Bytes kBlock = io::kDirectBlock;
         if (allocated_ < size + 2 * kBlock) {
             bytes_.reset();
@@ -53,15 +53,15 @@ class Buffer {
 /// and of one term; nowhere if there is nothing of that term.
 struct StoredSlice {
     plan::Slice slice;
-    std::span<std::byte> stored;
+    ByteSpan stored;
 };
 
 /// Received elements still to be put into place (or compared).
 struct Unpack {
     layout::Copy copy;
     std::uint32_t element_bytes = 0;
-    std::span<const std::byte> src;
-    std::span<std::byte> dst;
+    ByteView src;
+    ByteSpan dst;
     Index* n_different = nullptr;
     ComparedTypes rounding = {};  ///< as Move has it
 };
@@ -82,10 +82,10 @@ struct Round {
         compares;  ///< replicas this rank reads for itself, after everything is in place
     std::vector<Unpack> unpacks;
     std::vector<Unpack> unpack_compares;
-    std::vector<std::span<const std::byte>> to_send;  ///< by rank
-    std::vector<std::span<std::byte>> to_receive;     ///< by rank
-    std::deque<ComparedReplica> compared;             ///< addresses stay valid
-    double read_s = 0;                                ///< spent on `reads`
+    std::vector<ByteView> to_send;         ///< by rank
+    std::vector<ByteSpan> to_receive;      ///< by rank
+    std::deque<ComparedReplica> compared;  ///< addresses stay valid
+    double read_s = 0;                     ///< spent on `reads`
 };
 
 /// The buffers rounds use, one after another.

@@ -7,7 +7,6 @@
 #include <optional>
 #include <system_error>
 
-#include "core/codec.hpp"
 #include "core/system.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <map>
-#include <span>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -30,7 +29,7 @@ using OnProgress = std::function<void(Bytes done_by_this_rank)>;
 
 /// A listener for finished slices: called on the rank that owns one, with its bytes, in output
 /// order. May throw.
-using OnSlice = std::function<void(const plan::Slice& slice, std::span<const std::byte> bytes)>;
+using OnSlice = std::function<void(const plan::Slice& slice, ByteView bytes)>;
 
 /// A listener for slices that a resumed run does not read again: called on one rank with what an
 /// earlier run counted in each.
@@ -39,9 +38,8 @@ using OnSeen = std::function<void(const plan::Slice& slice, const numeric::Censu
 /// A listener for codes: called with those that a slice of a weight is made of: rows,
 /// `rows.n_columns` wide, from the slice's first element on. Not of gpt-oss' experts, whose codes
 /// lie by columns.
-using OnCodes =
-    std::function<void(const plan::Slice& slice, const numeric::QuantisedRows& rows,
-                       std::span<const std::byte> codes, std::span<const std::byte> scales)>;
+using OnCodes = std::function<void(const plan::Slice& slice, const numeric::QuantisedRows& rows,
+                                   ByteView codes, ByteView scales)>;
 
 /// One difference found among replicas.
 struct Difference {

@@ -68,7 +68,7 @@ void Sink::keep_inode(const OpenOutput& open) {
     }
 }
 
-void Sink::write_at(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes) {
+void Sink::write_at(const OpenOutput& open, Bytes offset, ByteView bytes) {
     bytes_written_ += bytes.size();
     since_look_ += bytes.size();
     const bool is_end = offset + bytes.size() >= plan_.placement.files[open.at].size;
@@ -92,7 +92,7 @@ void Sink::write_at(const OpenOutput& open, Bytes offset, std::span<const std::b
     put_cached(open.file, offset + head + whole, bytes.subspan(head + whole));
 }
 
-void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes) {
+void Sink::put_cached(const io::OutputFile& file, Bytes offset, ByteView bytes) {
     if (bytes.empty()) {
         return;
     }
@@ -112,7 +112,7 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, std::span<const 
     pace_.next(bytes.size(), wall_seconds() - wall, thread_cpu_seconds() - cpu);
 }
 
-void Sink::write(plan::OutputRange range, std::span<const std::byte> bytes) {
+void Sink::write(plan::OutputRange range, ByteView bytes) {
     // Consecutive slices that follow each other in their file too are one write.
     const auto slices = plan::slices_of(plan_, range);
     for (std::size_t first = 0; first < slices.size();) {

@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "core/path.hpp"
@@ -39,7 +38,7 @@ class Sink {
 
     /// Writes the bytes of a part of the output space (contiguous, in output order). Error(io),
     /// also when a file is not what was made any more; Error(space).
-    void write(plan::OutputRange range, std::span<const std::byte> bytes);
+    void write(plan::OutputRange range, ByteView bytes);
 
     /// Brings everything written so far to the disk, where files are synced; they stay open.
     void sync();
@@ -62,8 +61,8 @@ class Sink {
     const OpenOutput& file(std::uint32_t at);
     void require_same_file(const OpenOutput& open);
     void keep_inode(const OpenOutput& open);
-    void write_at(const OpenOutput& open, Bytes offset, std::span<const std::byte> bytes);
-    void put_cached(const io::OutputFile& file, Bytes offset, std::span<const std::byte> bytes);
+    void write_at(const OpenOutput& open, Bytes offset, ByteView bytes);
+    void put_cached(const io::OutputFile& file, Bytes offset, ByteView bytes);
     /// Whether `slice`, the next of the output space, begins where `before` ends in its file.
     [[nodiscard]] bool follows(const plan::Slice& before, const plan::Slice& slice) const;
 

@@ -4,7 +4,6 @@
 #include <string>
 #include <tuple>
 
-#include "core/codec.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"

@@ -15,7 +15,7 @@ namespace {
 
 /// Floats in a buffer, which begins at a disk's block.
 std::span<float> floats_in(Buffer& buffer, std::size_t n) {
-    const std::span<std::byte> bytes = buffer.get(n * sizeof(float));
+    const ByteSpan bytes = buffer.get(n * sizeof(float));
     return {reinterpret_cast<float*>(bytes.data()), n};
 }
 
@@ -68,7 +68,7 @@ void Sums::add(const Round& round) {
     }
 }
 
-void Sums::finish(const Round& round, std::size_t i, std::span<std::byte> out) {
+void Sums::finish(const Round& round, std::size_t i, ByteSpan out) {
     numeric::round_sum(strip(sums_, i), plan_.tensor(round.slices[i].slice.tensor).dtype, out);
 }
 
@@ -123,12 +123,12 @@ void Writer::make(const Round& round, plan::OutputRange range) {
     // Slices lie behind one another in both buffers, so without a numeric step the assembled bytes
     // are the output.
     const plan::Slice& first = round.slices.front().slice;
-    const std::span<std::byte> out =
+    const ByteSpan out =
         is_plain ? std::span(round.slices.front().stored.data(), range.end - range.begin)
                  : converted_.get(range.end - range.begin, file_offset_of(plan_, first));
     for (std::size_t i = 0; i < round.slices.size(); ++i) {
         const auto made = plan::made_with(plan_, round.slices[i].slice);
-        InlineVector<std::span<std::byte>, 2> places;
+        InlineVector<ByteSpan, 2> places;
         for (const plan::Slice& slice : made) {
             places.push_back(out.subspan(slice.output_begin - range.begin, plan_.bytes_of(slice)));
         }
@@ -147,8 +147,7 @@ void Writer::make(const Round& round, plan::OutputRange range) {
     }
 }
 
-void Writer::put_done(const DoneBlock& block, const plan::Slice& slice,
-                      std::span<const std::byte> bytes) {
+void Writer::put_done(const DoneBlock& block, const plan::Slice& slice, ByteView bytes) {
     digests_.add_done(block);
     n_written_down_ = digests_.finished().size();
     hand_out(slice, bytes);
@@ -165,7 +164,7 @@ void Writer::put_kept(const DoneBlock& block, const plan::Slice& slice,
 }
 
 /// Codes and scales are right together only: they are read again.
-void Writer::note_seen(const DoneBlock& block, std::span<const std::byte> bytes) {
+void Writer::note_seen(const DoneBlock& block, ByteView bytes) {
     const bool is_encoded =
         plan_.target_of(block.tensor).encode && !plan_.is_constant(block.tensor);
     if (!journal_ || is_encoded) {
@@ -181,20 +180,19 @@ void Writer::note_seen(const DoneBlock& block, std::span<const std::byte> bytes)
     }
 }
 
-void Writer::hand_out(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void Writer::hand_out(const plan::Slice& slice, ByteView bytes) {
     if (options_.on_slice) {
         options_.on_slice(slice, bytes);
     }
 }
 
 /// A strip of a weight becomes codes and scales.
-void Writer::encode(const Round& round, std::size_t i, std::span<std::byte> out,
-                    std::span<std::byte> scales) {
+void Writer::encode(const Round& round, std::size_t i, ByteSpan out, ByteSpan scales) {
     const StoredSlice& codes = round.slices[i];
     const plan::Target& target = plan_.target_of(codes.slice.tensor);
     const plan::Encode& how = *target.encode;
     const Index n = plan_.sources(codes.slice).extent;
-    std::span<const std::byte> values = codes.stored;
+    ByteView values = codes.stored;
     if (plan::staged_width(target) > 0) {
         const auto staged = staged_.get(static_cast<Bytes>(n) * size_of(how.weight));
         compute(round, i, staged);
@@ -216,7 +214,7 @@ void Writer::encode(const Round& round, std::size_t i, std::span<std::byte> out,
 }
 
 /// Codes become rows of a weight, with the scales in the file of factors.
-void Writer::decode(const StoredSlice& codes, std::span<std::byte> out) {
+void Writer::decode(const StoredSlice& codes, ByteSpan out) {
     const plan::Target& target = plan_.target_of(codes.slice.tensor);
     const plan::Decode& how = *target.decode;
     const numeric::QuantisedRows rows{how.encoding, how.scales,
@@ -238,8 +236,7 @@ void Writer::decode(const StoredSlice& codes, std::span<std::byte> out) {
 }
 
 /// Makes what a slice and those made with it are, in their places.
-void Writer::convert(const Round& round, std::size_t i,
-                     std::span<const std::span<std::byte>> places) {
+void Writer::convert(const Round& round, std::size_t i, std::span<const ByteSpan> places) {
     const plan::Slice& slice = round.slices[i].slice;
     if (plan_.is_constant(slice.tensor)) {
         const plan::WrittenTensor& tensor = plan_.tensor(slice.tensor);
@@ -247,14 +244,14 @@ void Writer::convert(const Round& round, std::size_t i,
         std::copy(tensor.literal.begin() + slice.begin * size,
                   tensor.literal.begin() + slice.end * size, places.front().begin());
     } else if (plan_.target_of(slice.tensor).encode) {
-        encode(round, i, places.front(), places.size() > 1 ? places[1] : std::span<std::byte>());
+        encode(round, i, places.front(), places.size() > 1 ? places[1] : ByteSpan());
     } else {
         compute(round, i, places.front());
     }
 }
 
 /// The elements of the tensor of the model, in the type that they are written or encoded in.
-void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out) {
+void Writer::compute(const Round& round, std::size_t i, ByteSpan out) {
     const StoredSlice& one = round.slices[i];
     const plan::Target& target = plan_.target_of(one.slice.tensor);
     if (target.decode) {
@@ -276,7 +273,7 @@ void Writer::compute(const Round& round, std::size_t i, std::span<std::byte> out
     }
 }
 
-void Writer::write(plan::OutputRange range, std::span<const std::byte> bytes) {
+void Writer::write(plan::OutputRange range, ByteView bytes) {
     sink_.write(range, bytes);
     since_flush_ += bytes.size();
     if (journal_ && is_flush_due()) {

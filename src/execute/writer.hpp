@@ -36,7 +36,7 @@ class Sums {
     void add(const Round& round);
 
     /// Behind the last term: the sums of the round's `i`-th slice, rounded to the written type.
-    void finish(const Round& round, std::size_t i, std::span<std::byte> out);
+    void finish(const Round& round, std::size_t i, ByteSpan out);
 
     [[nodiscard]] Bytes buffer_bytes() const { return sum_.used() + base_.used(); }
 
@@ -63,8 +63,7 @@ class Writer {
     /// Error(io), Error(space): then nothing is written down any more.
     void write_round(const Round& round, plan::OutputRange range);
     /// A block found on the disk as it should be.
-    void put_done(const DoneBlock& block, const plan::Slice& slice,
-                  std::span<const std::byte> bytes);
+    void put_done(const DoneBlock& block, const plan::Slice& slice, ByteView bytes);
 
     /// Puts a block that is kept from an earlier run and not read again.
     void put_kept(const DoneBlock& block, const plan::Slice& slice, const numeric::Census& census);
@@ -101,15 +100,14 @@ class Writer {
 
   private:
     void make(const Round& round, plan::OutputRange range);
-    void convert(const Round& round, std::size_t i, std::span<const std::span<std::byte>> places);
-    void compute(const Round& round, std::size_t i, std::span<std::byte> out);
-    void decode(const StoredSlice& codes, std::span<std::byte> out);
-    void encode(const Round& round, std::size_t i, std::span<std::byte> out,
-                std::span<std::byte> scales);
-    void hand_out(const plan::Slice& slice, std::span<const std::byte> bytes);
-    void write(plan::OutputRange range, std::span<const std::byte> bytes);
+    void convert(const Round& round, std::size_t i, std::span<const ByteSpan> places);
+    void compute(const Round& round, std::size_t i, ByteSpan out);
+    void decode(const StoredSlice& codes, ByteSpan out);
+    void encode(const Round& round, std::size_t i, ByteSpan out, ByteSpan scales);
+    void hand_out(const plan::Slice& slice, ByteView bytes);
+    void write(plan::OutputRange range, ByteView bytes);
     [[nodiscard]] bool is_flush_due() const;
-    void note_seen(const DoneBlock& block, std::span<const std::byte> bytes);
+    void note_seen(const DoneBlock& block, ByteView bytes);
     void write_journal();
 
     const plan::Plan& plan_;

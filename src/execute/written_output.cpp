@@ -6,7 +6,6 @@
 #include "core/text.hpp"
 #include "mpi/free_run.hpp"
 #include "plan/plan.hpp"
-#include "shardweld/error.hpp"
 
 #include "round.hpp"
 

@@ -278,10 +278,8 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
 
 std::vector<std::string> weights_beside(const Location& location,
                                         const catalogue::Catalogue& read) {
-    std::set<std::string_view> files;
-    for (const catalogue::File& file : read.files) {
-        files.insert(file.path);
-    }
+    std::set<std::string_view> files =
+        collect_set<std::string_view>(read.files, &catalogue::File::path);
     std::vector<std::string> beside;
     for (const auto& [neighbour, verdict] : judged(location, read)) {
         const std::string& path = neighbour->path;

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -22,8 +21,6 @@ struct Mesh {
     std::vector<std::string> names;  ///< e.g. "ddp", "fsdp", "tp"
     std::vector<Index> shape;        ///< as long as names; empty: none given
     friend bool operator==(const Mesh&, const Mesh&) = default;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.names, self.shape); };
 };
 
 /// Which of a checkpoint's weights are taken, where it has those of the module and fp32 masters.
@@ -62,8 +59,6 @@ struct JobInput {
 struct Neighbour {
     std::string path;  ///< relative to Location::directory; that of one not looked into ends in '/'
     Bytes bytes = 0;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.path, self.bytes); };
 };
 
 /// A checkpoint found on disk: where its shard files are, before any of them is opened.
@@ -116,10 +111,6 @@ struct Resolution {
     std::vector<Bytes> sizes;              ///< of those files
     std::vector<catalogue::Piece> pieces;  ///< all their pieces, in the catalogue's order
     std::vector<std::byte> samples = {};   ///< what lies in them of Catalogue::samples, likewise
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.files, self.sizes, self.pieces, self.samples);
-    };
 };
 
 /// For a format whose pieces are all located: Error(internal) where files are asked for.

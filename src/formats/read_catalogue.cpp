@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <set>
-#include <system_error>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -25,12 +24,9 @@ namespace {
 
 /// One rank sees all files or it cannot go on; with several ranks the survey asks who sees which.
 void require_files(const Location& location, const catalogue::Catalogue& catalogue) {
-    std::vector<std::string> missing;
-    for (const catalogue::File& file : catalogue.files) {
-        if (!io::is_file(location.directory / file.path)) {
-            missing.push_back(file.path);
-        }
-    }
+    std::vector<std::string> missing = collect_list(
+        catalogue.files, &catalogue::File::path,
+        [&](const catalogue::File& file) { return !io::is_file(location.directory / file.path); });
     if (!missing.empty()) {
         throw files_missing(std::to_string(missing.size()) + " of " +
                             std::to_string(catalogue.files.size()) +
@@ -142,10 +138,9 @@ void apply_resolutions(catalogue::Catalogue& catalogue,
 
 catalogue::Catalogue read_catalogue(const Location& location) {
     const Format& format = format_of(location);
-    std::vector<Scan> scans;
-    for (const std::string& file : format.scan_list(location)) {
-        scans.push_back(format.scan(location, file));
-    }
+    std::vector<Scan> scans =
+        collect_list(format.scan_list(location),
+                     [&](const std::string& file) { return format.scan(location, file); });
     auto catalogue = combine(location, std::move(scans));
     require_files(location, catalogue);
     const auto files = resolve_list(catalogue);

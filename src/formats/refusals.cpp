@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/file_sign.hpp"

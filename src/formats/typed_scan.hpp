@@ -32,8 +32,8 @@ struct ScanOf {
     Own own = {};
 };
 
-/// As Format::scan and Format::combine, of a format whose scans carry an `Own` from one function to
-/// the other.
+/// The functions behind Format::scan and Format::combine of a format whose scans carry an `Own`
+/// from one to the other.
 template <typename Own>
 using ScanFile = ScanOf<Own> (*)(const Location&, const std::string&);
 template <typename Own>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include <sys/stat.h>

@@ -9,7 +9,6 @@
 #include <cstring>
 #include <exception>
 #include <optional>
-#include <stdexcept>
 #include <string>
 
 #include <sys/prctl.h>

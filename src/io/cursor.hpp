@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstring>
-#include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -15,14 +14,13 @@ namespace shardweld::io {
 /// A position in bytes that are read from front to back. Error(corrupt) behind their end.
 class Cursor {
   public:
-    explicit Cursor(std::span<const std::byte> bytes, Bytes base = 0)
-        : bytes_(bytes), base_(base) {}
+    explicit Cursor(ByteView bytes, Bytes base = 0) : bytes_(bytes), base_(base) {}
 
     [[nodiscard]] std::size_t position() const { return position_; }
     [[nodiscard]] std::size_t remaining() const { return bytes_.size() - position_; }
 
     /// The next `size` bytes.
-    std::span<const std::byte> take(std::uint64_t size, std::string_view what) {
+    ByteView take(std::uint64_t size, std::string_view what) {
         if (size > remaining()) {
             throw Error(ErrorCode::corrupt,
                         std::string(what) + " runs past the end: " + std::to_string(size) +
@@ -52,7 +50,7 @@ class Cursor {
     }
 
   private:
-    std::span<const std::byte> bytes_;
+    ByteView bytes_;
     Bytes base_;
     std::size_t position_ = 0;
 };

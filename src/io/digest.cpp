@@ -15,7 +15,7 @@
 
 namespace shardweld::io {
 
-Digest digest_of(std::span<const std::byte> bytes) {
+Digest digest_of(ByteView bytes) {
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
     Digest digest{};

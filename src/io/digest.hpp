@@ -4,7 +4,6 @@
 #include <array>
 #include <cstddef>
 #include <functional>
-#include <span>
 #include <string>
 
 #include "core/index.hpp"
@@ -15,7 +14,7 @@ namespace shardweld::io {
 /// xxh3-128, canonical (big-endian) bytes.
 using Digest = std::array<std::byte, 16>;
 
-Digest digest_of(std::span<const std::byte> bytes);
+Digest digest_of(ByteView bytes);
 
 /// 32 hex digits.
 std::string hex(const Digest& digest);

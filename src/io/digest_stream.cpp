@@ -23,7 +23,7 @@ DigestStream::DigestStream(DigestStream&& other) noexcept = default;
 DigestStream& DigestStream::operator=(DigestStream&& other) noexcept = default;
 DigestStream::~DigestStream() = default;
 
-void DigestStream::add(std::span<const std::byte> bytes) {
+void DigestStream::add(ByteView bytes) {
     (void)XXH3_128bits_update(state_->hash.get(), bytes.data(), bytes.size());
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <span>
 
 #include "digest.hpp"
 
@@ -18,7 +17,7 @@ class DigestStream {
     DigestStream& operator=(const DigestStream&) = delete;
     ~DigestStream();
 
-    void add(std::span<const std::byte> bytes);
+    void add(ByteView bytes);
     /// The checksum of the pieces so far.
     [[nodiscard]] Digest digest() const;
 

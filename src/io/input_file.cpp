@@ -94,7 +94,7 @@ InputFile InputFile::open(const Directory& directory, const fs::path& name) {
     return opened(directory.fd(), name, directory.path() / name, O_NOFOLLOW);
 }
 
-void InputFile::read_at(Bytes offset, std::span<std::byte> out) const {
+void InputFile::read_at(Bytes offset, ByteSpan out) const {
     if (out.empty()) {
         return;
     }

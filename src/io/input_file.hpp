@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 
 #include "core/index.hpp"
 #include "core/path.hpp"
@@ -38,7 +37,7 @@ class InputFile {
 
     /// Fills `out` from `offset`. Error(corrupt) when the file ends before, Error(io) on a failed
     /// read or when it has become shorter; EINTR and short reads are continued.
-    void read_at(Bytes offset, std::span<std::byte> out) const;
+    void read_at(Bytes offset, ByteSpan out) const;
 
     /// What it was when it was opened.
     [[nodiscard]] const FileStamp& stamp() const { return stamp_; }

@@ -140,7 +140,7 @@ void OutputFile::reserve(Bytes size) {
     }
 }
 
-void OutputFile::write_at(Bytes offset, std::span<const std::byte> data) const {
+void OutputFile::write_at(Bytes offset, ByteView data) const {
     file_offset(checked_add_bytes(offset, data.size(), "the end of a write"), path_);
     std::size_t done = 0;
     while (done < data.size()) {

@@ -1,7 +1,6 @@
 // Writing a file at offsets, by descriptor.
 #pragma once
 
-#include <span>
 #include <utility>
 
 #include "core/index.hpp"
@@ -39,7 +38,7 @@ class OutputFile {
     /// than at a later write, and writes that need not allocate. Does nothing elsewhere.
     void reserve(Bytes size);
     /// Writes all of `data` at `offset`; ENOSPC, EDQUOT are Error(space), others Error(io).
-    void write_at(Bytes offset, std::span<const std::byte> data) const;
+    void write_at(Bytes offset, ByteView data) const;
     void sync() const;
     /// Starts bringing these written bytes to the disk and returns; may do nothing where the file
     /// system cannot.

@@ -1,7 +1,6 @@
 #include "whole_file.hpp"
 
 #include <cerrno>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>

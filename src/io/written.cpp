@@ -79,7 +79,7 @@ void throw_changed(const fs::path& path, const std::string& what) {
                 "keep programs that clean scratch space away from the target");
 }
 
-void NotedFile::write(Bytes offset, std::span<const std::byte> bytes) {
+void NotedFile::write(Bytes offset, ByteView bytes) {
     file_.write_at(offset, bytes);
     written_.stretches.push_back({offset, bytes.size(), digest_of(bytes)});
 }

@@ -36,7 +36,7 @@ class NotedFile {
         : file_(std::move(file)), written_{name, {}, {}} {}
 
     /// Writes at `offset` (OutputFile::write_at), and notes it.
-    void write(Bytes offset, std::span<const std::byte> bytes);
+    void write(Bytes offset, ByteView bytes);
     /// Closes the file, fsynced with `sync`: what was written to it. Once.
     WrittenFile finish(bool sync);
 

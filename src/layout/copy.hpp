@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <span>
 #include <string>
 #include <tuple>
 #include <utility>
@@ -40,10 +39,6 @@ struct Copy {
 
     [[nodiscard]] Index volume() const;
     friend bool operator==(const Copy&, const Copy&) = default;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.src_offset, self.dst_offset, self.loops);
-    };
 };
 
 /// The elements both patches hold (same axes in the same order), in normal form; nullopt if none.
@@ -71,12 +66,10 @@ Range dst_span(const Copy& copy);
 /// Executes the copy. `element_bytes` is 1, 2, 4 or 8. Every address of the nest must lie inside
 /// the spans: checked once per call on the spans' extents, Error(internal) otherwise. Near memcpy
 /// speed for contiguous runs, blocked for transposes.
-void run(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src,
-         std::span<std::byte> dst);
+void run(const Copy& copy, std::size_t element_bytes, ByteView src, ByteSpan dst);
 
 /// Compares instead of copying: number of elements of the nest whose bytes differ.
-Index count_different(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src,
-                      std::span<const std::byte> dst);
+Index count_different(const Copy& copy, std::size_t element_bytes, ByteView src, ByteView dst);
 
 /// "5 -> 0: 4x(8,2) 2x(1,1)" for messages and tests.
 std::string to_text(const Copy& copy);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstring>
-#include <span>
 
 #include "core/index.hpp"
 
@@ -55,8 +54,7 @@ Index count_nest(const Nest& nest, const std::byte* src, const std::byte* dst) {
 
 }  // namespace
 
-Index count_different(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src,
-                      std::span<const std::byte> dst) {
+Index count_different(const Copy& copy, std::size_t element_bytes, ByteView src, ByteView dst) {
     const Nest nest = make_nest(copy, element_bytes, src.size(), dst.size());
     if (nest.empty) {
         return 0;

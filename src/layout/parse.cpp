@@ -11,7 +11,6 @@
 #include "shardweld/error.hpp"
 
 #include "expression.hpp"
-#include "patch.hpp"
 #include "segments.hpp"
 
 namespace shardweld::layout {

@@ -36,8 +36,6 @@ struct Patch {
     /// Number of elements (1 for a scalar).
     [[nodiscard]] Index volume() const;
     friend bool operator==(const Patch&, const Patch&) = default;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.offset, self.axes); };
 };
 
 /// All of a tensor of this shape.

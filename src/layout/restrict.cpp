@@ -1,7 +1,6 @@
 // Cutting a copy at addresses of one side.
 #include <algorithm>
 #include <cstddef>
-#include <string>
 #include <vector>
 
 #include "core/index.hpp"

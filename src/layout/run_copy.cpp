@@ -5,10 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <span>
 #include <utility>
-
-#include "core/index.hpp"
 
 #include "copy.hpp"
 #include "nest.hpp"
@@ -229,8 +226,7 @@ void run_nest(const Nest& nest, const std::byte* src, std::byte* dst) {
 
 }  // namespace
 
-void run(const Copy& copy, std::size_t element_bytes, std::span<const std::byte> src,
-         std::span<std::byte> dst) {
+void run(const Copy& copy, std::size_t element_bytes, ByteView src, ByteSpan dst) {
     const Nest nest = make_nest(copy, element_bytes, src.size(), dst.size());
     if (nest.empty) {
         return;

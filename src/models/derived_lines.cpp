@@ -5,6 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "core/lists.hpp"
+
 #include "expr.hpp"
 #include "lora_products.hpp"
 #include "recipe.hpp"
@@ -40,11 +42,7 @@ Line stored_form(const Line& line, const Recipe& recipe) {
 }  // namespace
 
 std::vector<std::string> labels_of(const Line& line) {
-    std::vector<std::string> labels;
-    for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
-        labels.push_back(segment.label);
-    }
-    return labels;
+    return collect_list(layout::segments_of(line.layout), &layout::SegmentAxes::label);
 }
 
 Dialect own_names(const Recipe& recipe, const Dialect& dialect) {

@@ -2,7 +2,6 @@
 
 #include <limits>
 #include <string>
-#include <utility>
 #include <variant>
 
 #include "core/text.hpp"

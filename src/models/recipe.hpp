@@ -327,8 +327,6 @@ LoraForm lora_form(const Recipe& recipe, const Dialect& dialect);
 struct RecipeFile {
     std::string file_name;  ///< "llama.recipe"
     std::string text;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.file_name, self.text); };
 };
 
 /// How the names of generated files begin.

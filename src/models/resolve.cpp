@@ -4,7 +4,6 @@
 #include <tuple>
 #include <utility>
 
-#include "core/text.hpp"
 #include "shardweld/error.hpp"
 
 #include "declaration.hpp"

@@ -26,13 +26,9 @@ struct SavedForms {
 };
 
 std::vector<std::string> words_in(std::string_view cell) {
-    std::vector<std::string> words;
-    for (const std::string_view word : split(cell, ' ')) {
-        if (!word.empty()) {
-            words.emplace_back(word);
-        }
-    }
-    return words;
+    return collect_list<std::string>(
+        split(cell, ' '), [](const std::string_view word) { return word; },
+        [&](const std::string_view word) { return !word.empty(); });
 }
 
 /// "type Class | 001 | copy=kept | layers.#.mlp" a line, and "+ type type" of types without a form.

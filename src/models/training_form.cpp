@@ -14,7 +14,6 @@
 #include "kind_stacks.hpp"
 #include "made_up.hpp"
 #include "name_changes.hpp"
-#include "pattern.hpp"
 
 namespace shardweld::models {
 

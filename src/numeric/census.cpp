@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 #include <type_traits>
 
 #include "shardweld/error.hpp"
@@ -77,7 +76,7 @@ void count_odd(const std::byte* bytes, std::size_t n, const FloatForm<Word>& for
 }
 
 template <typename Word>
-Census census_of(const FloatForm<Word>& form, std::span<const std::byte> bytes) {
+Census census_of(const FloatForm<Word>& form, ByteView bytes) {
     constexpr std::size_t kPart = 16384 / sizeof(Word);
     const std::size_t n = bytes.size() / sizeof(Word);
     Census census;
@@ -101,7 +100,7 @@ Census census_of(const FloatForm<Word>& form, std::span<const std::byte> bytes) 
 }
 
 /// A zero with a sign is the only NaN.
-Census census_of_fnuz(std::span<const std::byte> bytes) {
+Census census_of_fnuz(ByteView bytes) {
     Census census = census_of(FloatForm<std::uint8_t>{0xFF, 0xFF, false}, bytes);
     census.n_zero = static_cast<Index>(std::ranges::count(bytes, std::byte{0}));
     census.n_nan = static_cast<Index>(std::ranges::count(bytes, std::byte{0x80}));
@@ -128,7 +127,7 @@ bool is_counted(DType dtype) {
     return is_float(dtype) || dtype == DType::f8_e8m0;
 }
 
-Census take_census(DType dtype, std::span<const std::byte> bytes) {
+Census take_census(DType dtype, ByteView bytes) {
     if (bytes.size() % size_of(dtype) != 0) {
         throw Error(ErrorCode::internal, "a census of a fraction of an element");
     }

@@ -1,9 +1,7 @@
 // What a run of elements looks like: NaNs, infinities, whether all are zero or all alike.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
@@ -31,6 +29,6 @@ bool is_counted(DType dtype);
 
 /// Looks at all elements, at about the speed of memory. Requires is_counted(dtype).
 /// Error(internal) when `bytes` holds a fraction of an element.
-Census take_census(DType dtype, std::span<const std::byte> bytes);
+Census take_census(DType dtype, ByteView bytes);
 
 }  // namespace shardweld::numeric

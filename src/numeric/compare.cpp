@@ -79,7 +79,7 @@ void add_gap(const Gap& gap, Tolerance tolerance, Index at, Comparison& sum) {
 }
 
 template <typename T>
-T load(std::span<const std::byte> bytes, std::size_t at) {
+T load(ByteView bytes, std::size_t at) {
     T value{};
     std::memcpy(&value, bytes.data() + at * sizeof(T), sizeof(T));
     return value;
@@ -94,7 +94,7 @@ double value_of_e8m0(std::byte bits) {
                            : std::ldexp(1.0, exponent - 127);
 }
 
-void load_doubles(DType dtype, std::span<const std::byte> bytes, Doubles& out) {
+void load_doubles(DType dtype, ByteView bytes, Doubles& out) {
     if (dtype == DType::f8_e8m0) {
         std::ranges::transform(bytes, out.begin(), value_of_e8m0);
         return;
@@ -105,8 +105,8 @@ void load_doubles(DType dtype, std::span<const std::byte> bytes, Doubles& out) {
 
 /// Two runs of at most a block's elements and the index of the first.
 struct BlockPair {
-    std::span<const std::byte> a;
-    std::span<const std::byte> b;
+    ByteView a;
+    ByteView b;
     Index first = 0;
 };
 
@@ -226,8 +226,7 @@ void Comparison::add(const Comparison& other) {
     relative.add(other.relative);
 }
 
-Comparison compare(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b,
-                   Tolerance tolerance, Index first) {
+Comparison compare(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Index first) {
     const std::size_t size = size_of(dtype);
     if (a.size() != b.size() || a.size() % size != 0) {
         throw Error(ErrorCode::internal, "comparison of " + std::to_string(a.size()) + " with " +

@@ -1,9 +1,7 @@
 // How far apart two runs of elements are, in the sense of torch.allclose.
 #pragma once
 
-#include <cstddef>
 #include <optional>
-#include <span>
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
@@ -42,8 +40,7 @@ struct Comparison {
 /// Floats and complex numbers are subtracted in fp64; NaNs equal NaNs and infinities equal
 /// themselves. Integers and booleans are close only when equal. Error(internal) when the sizes
 /// differ or hold a fraction of an element.
-Comparison compare(DType dtype, std::span<const std::byte> a, std::span<const std::byte> b,
-                   Tolerance tolerance, Index first = 0);
+Comparison compare(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Index first = 0);
 
 /// The type in which elements of two types are compared: the type itself when they are equal, the
 /// less precise one of f64, f32, f16 and bf16 (in this order); nullopt when there is none.

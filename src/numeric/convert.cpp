@@ -119,8 +119,7 @@ Kernel from_f32(const Kernels& kernels, DType to) {
     return to == DType::f64 ? kernels.f32_to_f64 : nullptr;
 }
 
-void load_f32(const Kernels& kernels, DType from, Rounding rounding, std::span<const std::byte> src,
-              std::byte* dst) {
+void load_f32(const Kernels& kernels, DType from, Rounding rounding, ByteView src, std::byte* dst) {
     const std::size_t n = src.size() / size_of(from);
     if (is_float8(from)) {
         float8_to_f32(from, src.data(), dst, n);
@@ -132,8 +131,7 @@ void load_f32(const Kernels& kernels, DType from, Rounding rounding, std::span<c
 }
 
 /// By way of fp32, which holds every value of the narrower types exactly.
-void convert_in_blocks(const Kernels& kernels, DType from, std::span<const std::byte> src, DType to,
-                       std::byte* dst) {
+void convert_in_blocks(const Kernels& kernels, DType from, ByteView src, DType to, std::byte* dst) {
     const Kernel second = from_f32(kernels, to);
     const std::size_t n = src.size() / size_of(from);
     std::array<std::byte, kBlockElements * sizeof(float)> block{};
@@ -154,7 +152,7 @@ void add_to_f32(std::byte* values, std::size_t n, float constant) {
     }
 }
 
-void add_to_f64(std::span<std::byte> values, float constant) {
+void add_to_f64(ByteSpan values, float constant) {
     for (std::size_t at = 0; at < values.size(); at += sizeof(double)) {
         double value = 0;
         std::memcpy(&value, values.data() + at, sizeof(double));
@@ -180,8 +178,7 @@ bool can_convert(DType from, DType to) {
     return from == to || ((is_basic(from) || is_float8(from)) && is_basic(to));
 }
 
-void convert_with(const Kernels& kernels, DType from, std::span<const std::byte> src, DType to,
-                  std::span<std::byte> dst) {
+void convert_with(const Kernels& kernels, DType from, ByteView src, DType to, ByteSpan dst) {
     if (!can_convert(from, to)) {
         throw Error(ErrorCode::unsupported,
                     "cannot cast " + name(from) + " to " + name(to) +
@@ -208,8 +205,7 @@ void convert_with(const Kernels& kernels, DType from, std::span<const std::byte>
     }
 }
 
-void add_constant_with(const Kernels& kernels, DType dtype, std::span<std::byte> values,
-                       float constant) {
+void add_constant_with(const Kernels& kernels, DType dtype, ByteSpan values, float constant) {
     if (!is_basic(dtype)) {
         throw Error(ErrorCode::unsupported, "cannot add a constant to " + name(dtype) +
                                                 " elements; only to float32, float64, float16 and "
@@ -235,16 +231,15 @@ void add_constant_with(const Kernels& kernels, DType dtype, std::span<std::byte>
     }
 }
 
-void convert(DType from, std::span<const std::byte> src, DType to, std::span<std::byte> dst) {
+void convert(DType from, ByteView src, DType to, ByteSpan dst) {
     convert_with(best_kernels(), from, src, to, dst);
 }
 
-void add_constant(DType dtype, std::span<std::byte> values, float constant) {
+void add_constant(DType dtype, ByteSpan values, float constant) {
     add_constant_with(best_kernels(), dtype, values, constant);
 }
 
-void add_and_convert(DType from, std::span<const std::byte> src, float constant, DType to,
-                     std::span<std::byte> dst) {
+void add_and_convert(DType from, ByteView src, float constant, DType to, ByteSpan dst) {
     const std::size_t from_size = size_of(from);
     const std::size_t to_size = size_of(to);
     if (from_size < to_size) {

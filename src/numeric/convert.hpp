@@ -2,9 +2,6 @@
 // even.
 #pragma once
 
-#include <cstddef>
-#include <span>
-
 #include "core/dtype.hpp"
 
 namespace shardweld::numeric {
@@ -23,16 +20,15 @@ bool can_convert(DType from, DType to);
 ///   that a signalling NaN stays one.
 /// A type to itself is a copy. Spans need no alignment and must not overlap.
 /// Error(unsupported) unless can_convert(from, to); Error(internal) when the sizes do not fit.
-void convert(DType from, std::span<const std::byte> src, DType to, std::span<std::byte> dst);
+void convert(DType from, ByteView src, DType to, ByteSpan dst);
 
 /// Adds `constant` to every element, in fp32 (f64: in fp64), and rounds the sum once to the
 /// element's type. For f32, f64, f16 and bf16; Error(unsupported) else, Error(internal) when
 /// `values` holds a fraction of an element.
-void add_constant(DType dtype, std::span<std::byte> values, float constant);
+void add_constant(DType dtype, ByteSpan values, float constant);
 
 /// Both, with the sum in the wider of both types: it is rounded once, to `to`. `src` stays as it
 /// is.
-void add_and_convert(DType from, std::span<const std::byte> src, float constant, DType to,
-                     std::span<std::byte> dst);
+void add_and_convert(DType from, ByteView src, float constant, DType to, ByteSpan dst);
 
 }  // namespace shardweld::numeric

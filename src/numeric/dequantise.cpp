@@ -18,8 +18,7 @@ namespace {
 /// What the codes of a matrix are read as, row by row.
 class RowReader {
   public:
-    RowReader(const QuantisedRows& rows, std::span<const std::byte> codes,
-              std::span<const std::byte> scales)
+    RowReader(const QuantisedRows& rows, ByteView codes, ByteView scales)
         : places(rows),
           values(places.n_columns),
           steps(places.n_tiles),
@@ -72,15 +71,14 @@ class RowReader {
     }
 
     const QuantisedRows& rows_;
-    std::span<const std::byte> codes_;
-    std::span<const std::byte> scales_;
+    ByteView codes_;
+    ByteView scales_;
     std::vector<std::uint8_t> unpacked_;
 };
 
 }  // namespace
 
-void dequantise(const QuantisedRows& rows, std::span<const std::byte> codes,
-                std::span<const std::byte> scales, std::span<std::byte> values) {
+void dequantise(const QuantisedRows& rows, ByteView codes, ByteView scales, ByteSpan values) {
     if (facts_of(rows.encoding).is_ggml()) {
         decode_blocks(rows, codes, values);
         return;
@@ -94,8 +92,8 @@ void dequantise(const QuantisedRows& rows, std::span<const std::byte> codes,
     }
 }
 
-Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const std::byte> values,
-                   std::span<const std::byte> codes, std::span<const std::byte> scales) {
+Quality quality_of(const QuantisedRows& rows, Index first_row, ByteView values, ByteView codes,
+                   ByteView scales) {
     if (facts_of(rows.encoding).is_ggml()) {
         return quality_of_blocks(rows, first_row, values, codes);
     }
@@ -126,8 +124,8 @@ Quality quality_of(const QuantisedRows& rows, Index first_row, std::span<const s
     return found;
 }
 
-void dequantise_turned(const QuantisedRows& rows, std::span<const std::byte> codes,
-                       std::span<const std::byte> scales, std::span<std::byte> values) {
+void dequantise_turned(const QuantisedRows& rows, ByteView codes, ByteView scales,
+                       ByteSpan values) {
     const std::size_t n = count_of(rows.n_columns);
     const std::size_t n_rows = count_of(rows.n_rows);
     const auto tile = count_of(facts_of(rows.encoding).tile_columns);

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <span>
 
 #include "core/dtype.hpp"
 
@@ -33,9 +32,7 @@ const Kernels* avx2_kernels();
 const Kernels& best_kernels();
 
 /// convert() and add_constant() with the given kernels.
-void convert_with(const Kernels& kernels, DType from, std::span<const std::byte> src, DType to,
-                  std::span<std::byte> dst);
-void add_constant_with(const Kernels& kernels, DType dtype, std::span<std::byte> values,
-                       float constant);
+void convert_with(const Kernels& kernels, DType from, ByteView src, DType to, ByteSpan dst);
+void add_constant_with(const Kernels& kernels, DType dtype, ByteSpan values, float constant);
 
 }  // namespace shardweld::numeric

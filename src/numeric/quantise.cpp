@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <vector>
 
 #include "shardweld/error.hpp"
@@ -18,7 +17,7 @@ namespace {
 
 class Quantiser {
   public:
-    Quantiser(const QuantisedRows& rows, std::span<const std::byte> values)
+    Quantiser(const QuantisedRows& rows, ByteView values)
         : rows_(rows),
           values_(values),
           places_(rows),
@@ -29,7 +28,7 @@ class Quantiser {
           // Nibbles of the last, partly filled element are zeros.
           codes_(places_.code_bytes * (places_.facts.code_bits == 4 ? 2 : 1)) {}
 
-    void run(std::span<std::byte> codes, std::span<std::byte> scales) {
+    void run(ByteSpan codes, ByteSpan scales) {
         const std::size_t n_rows = count_of(rows_.n_rows);
         for (std::size_t begin = 0; begin < n_rows; begin += places_.tile_rows) {
             const std::size_t end = std::min(begin + places_.tile_rows, n_rows);
@@ -53,7 +52,7 @@ class Quantiser {
     }
 
     /// The scales of the tiles in these rows, and what their values are multiplied with.
-    void take_scales(std::size_t begin, std::size_t end, std::span<std::byte> scales) {
+    void take_scales(std::size_t begin, std::size_t end, ByteSpan scales) {
         std::vector<std::uint32_t>& largest = largest_;
         largest.assign(places_.n_tiles, 0);
         for (std::size_t row = begin; row < end; ++row) {
@@ -71,7 +70,7 @@ class Quantiser {
         }
     }
 
-    void encode(std::size_t row, std::span<std::byte> codes) {
+    void encode(std::size_t row, ByteSpan codes) {
         load(row);
         const bool is_packed = places_.facts.code_bits == 4;
         auto* bytes = reinterpret_cast<std::uint8_t*>(codes.data());
@@ -93,7 +92,7 @@ class Quantiser {
     static constexpr std::size_t kNoRow = ~std::size_t{0};
 
     const QuantisedRows& rows_;
-    std::span<const std::byte> values_;
+    ByteView values_;
     RowPlaces places_;
     const Coder& coder_;
     const QuantiseKernels& kernels_;
@@ -115,8 +114,7 @@ void require_finite(std::uint32_t largest) {
     }
 }
 
-void quantise(const QuantisedRows& rows, std::span<const std::byte> values,
-              std::span<std::byte> codes, std::span<std::byte> scales) {
+void quantise(const QuantisedRows& rows, ByteView values, ByteSpan codes, ByteSpan scales) {
     if (facts_of(rows.encoding).is_ggml()) {
         encode_blocks(rows, values, codes);
         return;
@@ -125,7 +123,7 @@ void quantise(const QuantisedRows& rows, std::span<const std::byte> values,
     Quantiser(rows, values).run(codes, scales);
 }
 
-float largest_magnitude(DType dtype, std::span<const std::byte> values) {
+float largest_magnitude(DType dtype, ByteView values) {
     constexpr std::size_t kAtOnce = 4096;
     std::vector<float> part(std::min(kAtOnce, values.size() / size_of(dtype)));
     std::uint32_t largest = 0;

@@ -21,7 +21,7 @@ template <typename Number>
 using Summed = std::array<Number, kSummedElements>;
 
 /// The constant is added before fp64 is rounded, as a merge to fp32 does.
-void load_sum_of_f64(std::span<const std::byte> elements, float add, std::span<float> x) {
+void load_sum_of_f64(ByteView elements, float add, std::span<float> x) {
     Summed<double> wide{};
     std::memcpy(wide.data(), elements.data(), elements.size());
     std::transform(
@@ -104,7 +104,7 @@ void add_difference(const Addend& addend, std::span<const float> base, std::span
                     });
 }
 
-void round_sum(std::span<const float> sum, DType to, std::span<std::byte> out) {
+void round_sum(std::span<const float> sum, DType to, ByteSpan out) {
     if (out.size() != sum.size() * size_of(to)) {
         throw Error(ErrorCode::internal, "a sum is rounded into space of another size");
     }

@@ -2,7 +2,6 @@
 // difference and sum is rounded by itself, none is fused. The same bits on every processor.
 #pragma once
 
-#include <cstddef>
 #include <span>
 
 #include "core/dtype.hpp"
@@ -12,7 +11,7 @@ namespace shardweld::numeric {
 /// Elements of one checkpoint: x = fp32(element) + add, in fp32 (f64: added in fp64, then rounded).
 struct Addend {
     DType dtype = DType::f32;
-    std::span<const std::byte> elements;
+    ByteView elements;
     float add = 0;
     float weight = 1;
 };
@@ -35,6 +34,6 @@ void add_difference(const Addend& addend, std::span<const float> base, std::span
 /// The sum rounded once to the type that is written. Which NaN two operands give is the processor's
 /// choice: each becomes the positive quiet one without a payload. Requires as many elements in
 /// `out`.
-void round_sum(std::span<const float> sum, DType to, std::span<std::byte> out);
+void round_sum(std::span<const float> sum, DType to, ByteSpan out);
 
 }  // namespace shardweld::numeric

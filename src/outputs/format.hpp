@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,7 +16,7 @@ namespace shardweld::outputs {
 /// Consecutive bytes of a file.
 struct FileBytes {
     Bytes offset = 0;
-    std::span<const std::byte> bytes;
+    ByteView bytes;
 };
 
 /// Where the CRC-32 of a tensor's bytes, which only who writes them learns, belongs: four bytes,

@@ -2,7 +2,6 @@
 // model.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>

@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -46,7 +45,7 @@ struct Image {
     std::vector<ImageFile> files;
     std::map<std::string, ImageSlot> slots;  ///< by OutputTensor::name
     /// Reads the bytes of a file, by its number, as they are.
-    std::function<void(std::size_t file, Bytes offset, std::span<std::byte> out)> read;
+    std::function<void(std::size_t file, Bytes offset, ByteSpan out)> read;
     /// The sums that a file states, in any order.
     std::function<ImageSums(std::size_t file)> sums;
 };

@@ -37,10 +37,6 @@ struct PlacedFile {
     Bytes header_offset = 0;             ///< from the start of the file
     std::vector<std::uint32_t> tensors;  ///< indices into the tensor list, in file order
     Bytes size = 0;                      ///< all of it
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.header, self.header_offset, self.tensors, self.size);
-    };
 };
 
 /// Where a tensor's bytes begin.
@@ -53,8 +49,6 @@ struct Slot {
 struct SideFile {
     std::string name;
     std::string text;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.name, self.text); };
 };
 
 /// The files of an output, and the place of each tensor in them.

@@ -12,9 +12,9 @@
 #include "catalogue/tensor.hpp"
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "core/lists.hpp"
 #include "core/optional_box.hpp"
 #include "layout/copy.hpp"
-#include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
 #include "numeric/encoding.hpp"
@@ -128,8 +128,6 @@ struct Mix {
     MixKind kind = MixKind::sum;
     std::vector<Term> terms;
 
-    static constexpr auto fields = [](auto& self) { return std::tie(self.kind, self.terms); };
-
     /// fp32 values that are held for each element: the sum, and the base where it is needed again.
     [[nodiscard]] Index n_strips() const {
         return kind == MixKind::deltas && terms.size() > 2 ? 2 : 1;
@@ -177,10 +175,6 @@ struct FoldedPart {
     Fold fold;
     DType weight = DType::f32;
     layout::Copy copy;  ///< from the weight's elements to the target's
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.fold, self.weight, self.copy);
-    };
 };
 
 /// Elements of a weight that is made of codes, likewise. The codes of a target's operands stand in
@@ -188,8 +182,6 @@ struct FoldedPart {
 struct DecodedPart {
     Decode how;
     layout::Copy copy;  ///< from the weight's elements to the target's
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.how, self.copy); };
 };
 
 /// Elements of one file that go to one target. Source addresses count elements from file byte
@@ -202,10 +194,6 @@ struct Operand {
     /// The type of a replica that has one of its own, as an fp32 master beside a weight: the f32 of
     /// the two rounds to the other.
     std::optional<DType> own_type = {};
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.file, self.base, self.copy, self.term, self.own_type);
-    };
 };
 
 /// Elements of a logical segment, and where they stand in a target: destination addresses as those
@@ -213,8 +201,6 @@ struct Operand {
 struct LogicalPatch {
     std::string segment;  ///< logical tensor, segment and axes, layers' numbers filled in
     layout::Patch patch;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.segment, self.patch); };
 };
 
 /// Bytes of a tensor in one block of its checksum; its last block may have less. Codes and scales
@@ -275,13 +261,7 @@ struct Target : WrittenTensor {
                      self.logical_patches, self.state));
     };
 
-    [[nodiscard]] Index n_zeros() const {
-        Index sum = 0;
-        for (const layout::Range& range : zeros) {
-            sum += range.extent;
-        }
-        return sum;
-    }
+    [[nodiscard]] Index n_zeros() const { return add_up(zeros, &layout::Range::extent); }
     /// As the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
         return operand.own_type ? *operand.own_type

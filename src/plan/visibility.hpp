@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <tuple>
 #include <vector>
 
 namespace shardweld::plan {
@@ -18,10 +17,6 @@ struct Visibility {
     }
     /// Every rank sees all files.
     static Visibility everywhere(int n_ranks, std::size_t n_files);
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.group_of_rank, self.group_sees);
-    };
 };
 
 }  // namespace shardweld::plan

@@ -315,10 +315,9 @@ std::string shell_word(const std::string& text) {
     if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
         return text;
     }
-    std::string word = "'";
-    for (const char c : text) {
-        word += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    }
+    std::string word = "'" + add_up(text, [](const char c) {
+                           return c == '\'' ? std::string("'\\''") : std::string(1, c);
+                       });
     return word + "'";
 }
 

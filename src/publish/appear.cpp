@@ -157,10 +157,7 @@ NameInDirectory move_files(Renames& renames, const io::Directory& partial,
                            const io::Directory& target, const io::Identities& files, bool sync) {
     NameInDirectory aside{target, kOldTrace};
     restore(aside, target);
-    std::vector<fs::path> names;
-    for (const auto& [name, identity] : files) {
-        names.push_back(name);
-    }
+    std::vector<fs::path> names = collect_list(files, [](const auto& one) { return one.first; });
     names = in_publishing_order(std::move(names));
     note_moves(partial.path(), names, sync);
     for (const fs::path& file : files_in_the_way(target, names)) {

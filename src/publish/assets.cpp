@@ -305,23 +305,15 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory, const Opener&
 }
 
 std::vector<std::string> unread_json(const std::vector<Asset>& assets) {
-    std::vector<std::string> unread;
-    for (const Asset& asset : assets) {
-        if (asset.name.ends_with(".json") && is_no_json(asset)) {
-            unread.push_back(asset.name);
-        }
-    }
-    return unread;
+    return collect_list(assets, &Asset::name, [&](const Asset& asset) {
+        return asset.name.ends_with(".json") && is_no_json(asset);
+    });
 }
 
 std::vector<std::string> weights_among(const std::vector<Asset>& assets) {
-    std::vector<std::string> names;
-    for (const Asset& asset : assets) {
-        if (is_known_as(asset.name, "weights or index")) {
-            names.push_back(asset.name);
-        }
-    }
-    return names;
+    return collect_list(assets, &Asset::name, [&](const Asset& asset) {
+        return is_known_as(asset.name, "weights or index");
+    });
 }
 
 std::vector<io::WrittenFile> write_assets(const std::vector<Asset>& assets,

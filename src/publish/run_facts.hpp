@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "core/index.hpp"
 #include "core/path.hpp"
 #include "io/stamp.hpp"
 

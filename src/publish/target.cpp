@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <random>
-#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -12,7 +11,6 @@
 #include <unistd.h>
 
 #include "core/path.hpp"
-#include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/paths.hpp"

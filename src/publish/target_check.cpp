@@ -1,8 +1,8 @@
-#include <algorithm>
 #include <cerrno>
 
 #include <unistd.h>
 
+#include "core/lists.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
@@ -150,10 +150,8 @@ std::vector<fs::path> unfinished_work(const fs::path& target) {
 
 Bytes bytes_left_behind(const TargetRequest& request) {
     const fs::path whole = io::resolved(request.target);
-    Bytes bytes = 0;
-    for (const fs::path& partial : unfinished_work(whole)) {
-        bytes += disk_use(partial).bytes;
-    }
+    Bytes bytes = add_up(unfinished_work(whole),
+                         [](const fs::path& partial) { return disk_use(partial).bytes; });
     if (request.resume) {
         for (const fs::path& file : moved_files(whole)) {
             bytes += disk_use(whole / file).bytes;

@@ -1,9 +1,6 @@
 #include "destination.hpp"
 
 #include <algorithm>
-#include <functional>
-#include <limits>
-#include <optional>
 #include <vector>
 
 #include "core/text.hpp"

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <optional>
 #include <set>
 #include <utility>
 
-#include "core/text.hpp"
 #include "layout/patch.hpp"
 #include "models/symbols.hpp"
 #include "shardweld/error.hpp"

@@ -214,11 +214,8 @@ std::vector<ParameterGroup> megatron_groups(const OptimizerToWrite& optimizer, b
 
 /// One of Megatron's optimizers.
 PlainValue optimizer_of(const std::vector<ParameterGroup>& groups) {
-    std::vector<PlainValue> all;
-    all.reserve(groups.size());
-    for (const ParameterGroup& group : groups) {
-        all.push_back(plain_dictionary(group.settings));
-    }
+    std::vector<PlainValue> all = collect_list(
+        groups, [&](const ParameterGroup& group) { return plain_dictionary(group.settings); });
     return dictionary({{"optimizer", dictionary({{"param_groups", list(std::move(all))}})},
                        {"param_state_sharding_type", text("fully_reshardable")}});
 }
@@ -243,12 +240,8 @@ bool names_all(const std::vector<ParameterGroup>& groups,
 /// The group of which most matrices are.
 const ParameterGroup& main_group(const std::vector<ParameterGroup>& groups,
                                  const std::vector<Parameter>& parameters) {
-    std::set<std::string> matrices;
-    for (const Parameter& one : parameters) {
-        if (one.n_dims > 1) {
-            matrices.insert(one.name);
-        }
-    }
+    std::set<std::string> matrices = collect_set(
+        parameters, &Parameter::name, [&](const Parameter& one) { return one.n_dims > 1; });
     return *std::ranges::max_element(groups, {}, [&](const ParameterGroup& group) {
         return std::ranges::count_if(
             group.parameters, [&](const std::string& name) { return matrices.contains(name); });

@@ -43,10 +43,8 @@ std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed) {
 }
 
 void add_tensors(std::vector<PlacedTensor> placed, outputs::TrainingSave& save) {
-    std::size_t n_pieces = 0;
-    for (const PlacedTensor& tensor : placed) {
-        n_pieces += tensor.pieces.size();
-    }
+    const std::size_t n_pieces =
+        add_up(placed, [](const PlacedTensor& tensor) { return tensor.pieces.size(); });
     save.tensors.reserve(n_pieces);
     for (PlacedTensor& tensor : placed) {
         for (plan::TensorPiece& piece : tensor.pieces) {

@@ -1,7 +1,6 @@
 #include "shardweld/examine.hpp"
 
 #include <algorithm>
-#include <ostream>
 #include <sstream>
 
 #include "app/commands/commands.hpp"

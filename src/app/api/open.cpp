@@ -96,7 +96,7 @@ class OpenModel::State {
         }
     }
 
-    void read(std::size_t at, std::span<const IndexRange> ranges, std::span<std::byte> out) {
+    void read(std::size_t at, std::span<const IndexRange> ranges, ByteSpan out) {
         if (at >= tensors_.size()) {
             throw Error(ErrorCode::usage, "there is no tensor " + std::to_string(at),
                         "see tensors()");
@@ -149,8 +149,7 @@ std::string OpenModel::config_json() const {
     return state_->output().config_text;
 }
 
-void OpenModel::read(std::size_t at, std::span<const IndexRange> box,
-                     std::span<std::byte> out) const {
+void OpenModel::read(std::size_t at, std::span<const IndexRange> box, ByteSpan out) const {
     state_->read(at, box, out);
 }
 

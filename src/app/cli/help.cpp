@@ -48,10 +48,9 @@ std::string heading(const CommandRow& command) {
 
 /// The usual options only.
 std::string short_help(const CommandRow& command) {
-    std::string text = heading(command) + "\n";
-    for (const OptionRow* row : usual_options(command)) {
-        text += option_text(*row, command);
-    }
+    std::string text = heading(command) + "\n" +
+                       add_up(usual_options(command),
+                              [&](const OptionRow* row) { return option_text(*row, command); });
     const std::string name(command.name);
     return text + "\nAll options, and examples: shardweld " + name + " --help, or man shardweld-" +
            name + "\n";

@@ -31,13 +31,9 @@ constexpr int kCodesOfAll[] = {0, 2, 3, 7, 9, 70};
 
 /// The names of a set of commands.
 std::vector<std::string_view> names_of(unsigned commands) {
-    std::vector<std::string_view> names;
-    for (const CommandRow& command : command_rows()) {
-        if ((commands & bit_of(command.command)) != 0) {
-            names.push_back(command.name);
-        }
-    }
-    return names;
+    return collect_list<std::string_view>(
+        command_rows(), &CommandRow::name,
+        [&](const CommandRow& command) { return (commands & bit_of(command.command)) != 0; });
 }
 
 std::string_view kind_of_value(const OptionRow& row) {

@@ -60,12 +60,9 @@ std::vector<std::string> merge_words(const Job& job) {
 }
 [[noreturn]] void refuse_unknown(const std::string& argument, const std::string& typed,
                                  const CommandRow& command) {
-    std::vector<std::string> known;
-    for (const OptionRow& row : option_rows()) {
-        if (row.is_taken_by(command.command)) {
-            known.push_back("--" + std::string(row.name));
-        }
-    }
+    std::vector<std::string> known = collect_list(
+        option_rows(), [](const OptionRow& row) { return "--" + std::string(row.name); },
+        [&](const OptionRow& row) { return row.is_taken_by(command.command); });
     const std::string message = "unknown option " + printable(argument);
     for (const std::string& meant :
          {option_guess(typed, command.command), suggestion(typed, known)}) {
@@ -80,12 +77,9 @@ std::vector<std::string> merge_words(const Job& job) {
 [[noreturn]] void refuse_elsewhere(const OptionRow& row, const CommandRow& command) {
     const std::string name = "--" + std::string(row.name);
     const std::string guess = option_guess(name, command.command);
-    std::vector<std::string_view> takers;
-    for (const CommandRow& other : command_rows()) {
-        if (row.is_taken_by(other.command)) {
-            takers.push_back(other.name);
-        }
-    }
+    std::vector<std::string_view> takers = collect_list<std::string_view>(
+        command_rows(), &CommandRow::name,
+        [&](const CommandRow& other) { return row.is_taken_by(other.command); });
     refuse(name + " is not an option of " + std::string(command.name),
            guess.empty() ? "it is one of " + joined(takers, ", ") + "; shardweld " +
                                std::string(command.name) + " --help lists its own"

@@ -54,20 +54,17 @@ Forecast forecast(const Merge& merge, const plan::Traffic& traffic, const plan::
 /// (docs/measurements/scaling.md).
 double planning_seconds(const plan::Plan& plan) {
     constexpr double kPiece_s = 8e-6;
-    std::size_t n_pieces = 0;
-    for (const plan::Target& target : plan.targets) {
-        n_pieces += target.operands.size() + target.replicas.size();
-    }
+    const std::size_t n_pieces = add_up(plan.targets, [](const plan::Target& target) {
+        return target.operands.size() + target.replicas.size();
+    });
     return static_cast<double>(n_pieces) * kPiece_s;
 }
 
 /// Large plans take seconds each: then fewer are made.
 int step_for(const plan::Plan& plan) {
     constexpr std::size_t kLarge = 50'000;
-    std::size_t n_operands = 0;
-    for (const plan::Target& target : plan.targets) {
-        n_operands += target.operands.size();
-    }
+    const std::size_t n_operands =
+        add_up(plan.targets, [](const plan::Target& target) { return target.operands.size(); });
     return n_operands > kLarge ? 4 : 2;
 }
 

@@ -2,7 +2,6 @@
 // that takes at given rates.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 

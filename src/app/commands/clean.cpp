@@ -62,10 +62,10 @@ std::string cleaning_text(const std::vector<Abandoned>& all, const std::vector<f
                         printable(one.path.string(), 1000) +
                             (one.why.empty() ? "" : ": " + printable(one.why, 1000))});
     }
-    std::string text = table({Align::left, Align::right, Align::right, Align::left}, rows);
-    for (const fs::path& directory : unseen) {
-        text += "not looked at: " + printable(directory.string(), 1000) + "\n";
-    }
+    std::string text = table({Align::left, Align::right, Align::right, Align::left}, rows) +
+                       add_up(unseen, [](const fs::path& directory) {
+                           return "not looked at: " + printable(directory.string(), 1000) + "\n";
+                       });
     return text + (is_dry_run ? human_bytes(bytes_of(all, Fate::listed)) + " would be freed\n"
                               : human_bytes(bytes_of(all, Fate::removed)) + " freed\n");
 }

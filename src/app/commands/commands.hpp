@@ -4,7 +4,6 @@
 
 #include <ostream>
 #include <string>
-#include <vector>
 
 #include "app/messages/log.hpp"
 #include "app/settings/job.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <ostream>
-#include <set>
 #include <string_view>
 #include <utility>
 
@@ -388,10 +387,8 @@ void print_families(const models::RecipeLibrary& library, const fs::path& direct
 }
 
 void print_dialect(const models::Dialect& dialect, std::ostream& out) {
-    std::vector<nlohmann::ordered_json> rows;
-    for (const models::Line& line : dialect.store) {
-        rows.push_back(line_json(line, "store"));
-    }
+    std::vector<nlohmann::ordered_json> rows = collect_list(
+        dialect.store, [&](const models::Line& line) { return line_json(line, "store"); });
     out << text_of_json({{"schema", kRecipeSchema},
                          {"dialect", dialect.name},
                          {"has_own_names", dialect.has_own_names},

@@ -3,7 +3,6 @@
 #include <map>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -75,10 +74,10 @@ std::string name_in(const ModelFiles& files) {
 void bind_into(ModelSummary& summary, const ModelFiles& files, const JobModel& choice,
                const Job& job, catalogue::Catalogue catalogue) {
     summary.name = name_in(files);
-    const PreparedModel prepared = prepare_with_adapter(files, choice, catalogue);
-    summary.recipe = prepared.recipe->name;
-    const Bound bound = bind_model(prepared, files, job, std::move(catalogue));
-    for (const plan::Target& target : bound.binding.targets) {
+    HeldModel model = prepare_with_adapter(files, choice, catalogue);
+    summary.recipe = model.recipe->name;
+    bind_model(model, job, std::move(catalogue));
+    for (const plan::Target& target : model.binding.targets) {
         summary.parts.add(target.name, 1, target.dtype, target.bytes());
     }
 }
@@ -90,11 +89,7 @@ constexpr const char* kHeadKey = "checkpoint ";
 constexpr const char* kModelKey = "model      ";
 
 Bytes bytes_of(const std::vector<catalogue::File>& files) {
-    Bytes total = 0;
-    for (const catalogue::File& file : files) {
-        total += file.size;
-    }
-    return total;
+    return add_up(files, &catalogue::File::size);
 }
 
 /// The coordinates of a rank that tell it from others: those that are not 0 everywhere.

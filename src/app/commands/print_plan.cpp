@@ -206,7 +206,7 @@ PlannedMerge planned_merge(const Run& run, Merge& from, Figures figures) {
     merge.input = run.report->input.directory;
     merge.format = run.report->input.format;
     merge.options = way_of(run.job, output.asked()).options;
-    merge.recipe = output.model.prepared.recipe->name;
+    merge.recipe = output.model.recipe->name;
     merge.memory = from.forecast(run.comm);
     merge.files = std::move(from.input.files);
     merge.plan = std::move(output.plan);

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "app/report/report.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/job.hpp"
 #include "mpi/comm.hpp"

@@ -12,20 +12,25 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 
 #include <unistd.h>
+
+#include <nlohmann/json.hpp>
 
 #include "app/cli/parse_options.hpp"
 #include "app/merge/merge.hpp"
 #include "app/messages/log.hpp"
+#include "app/report/report_json.hpp"
 #include "app/report/run.hpp"
-#include "app/report/run_end.hpp"
 #include "app/report/summary.hpp"
 #include "app/runtime/external.hpp"
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/command_table.hpp"
 #include "app/settings/job.hpp"
+#include "core/path.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/comm.hpp"
@@ -37,6 +42,23 @@
 namespace shardweld::app {
 
 namespace {
+
+/// Writes to `path` (--done) how a run of `command` ended, as JSON, each field on a line of its
+/// own: the code that the process is about to return, its figures in one line ("": it has none),
+/// this version, host and time, and Slurm's job, step and restart count where there are any. One
+/// rank calls it, after all else. Error(io), Error(space).
+void write_run_end(const fs::path& path, std::string_view command, int code,
+                   const std::string& figures) {
+    nlohmann::ordered_json json = {{"command", command},  {"code", code},
+                                   {"figures", figures},  {"version", version()},
+                                   {"host", host_name()}, {"time", utc_now()}};
+    if (const std::string job = job_name(); !job.empty()) {
+        json["job"] = job;
+        json["step"] = variable("SLURM_STEP_ID").value_or("");
+        json["restarts"] = job_restarts();
+    }
+    write_json(json_text(json), path, false);
+}
 
 /// Rank by the launcher's variables, for what is said before or without MPI; 0 when started alone.
 int rank_by_launcher() {
@@ -167,15 +189,15 @@ void keep_log(mpi::Comm& comm, const Job& job, Log& log) {
     mpi::collectively(comm,
                       [&] { log.keep(std::make_shared<RankLog>(*job.run.log_dir, comm.rank())); });
     const Circumstances how = circumstances_of(job.arguments);
-    log.note("shardweld " + version() + " (" + git_version() + "), rank " +
-             std::to_string(comm.rank()) + " of " + std::to_string(comm.size()) + " on " +
-             comm.host() + ", process " + std::to_string(::getpid()) + ", in " + how.directory +
-             ": " + how.command);
+    log.write_own("shardweld " + version() + " (" + git_version() + "), rank " +
+                  std::to_string(comm.rank()) + " of " + std::to_string(comm.size()) + " on " +
+                  comm.host() + ", process " + std::to_string(::getpid()) + ", in " +
+                  how.directory + ": " + how.command);
     if (!how.launcher.empty()) {
-        log.note("launched by: " + how.launcher);
+        log.write_own("launched by: " + how.launcher);
     }
     for (const auto& [name, value] : how.variables) {
-        log.note("variable " + name + "=" + printable(value, 1000));
+        log.write_own("variable " + name + "=" + printable(value, 1000));
     }
 }
 
@@ -265,7 +287,7 @@ int run_together(const Job& job) {
         std::string figures;
         int code = exit_code_of(
             log, [&] { return run_or_abort(comm, job, log, figures, [&] { ranks.have_met(); }); });
-        log.note("exits with code " + std::to_string(code));
+        log.write_own("exits with code " + std::to_string(code));
         if (comm.rank() == 0) {
             code = told_at_end(job, figures, code, log);
         }

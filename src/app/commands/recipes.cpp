@@ -208,10 +208,8 @@ std::string comments_of(const models::RecipeLibrary& library, const models::Reci
 }
 
 [[noreturn]] void refuse_name(const models::RecipeLibrary& library, const std::string& name) {
-    std::vector<std::string> known;
-    for (const models::Recipe* recipe : library.recipes()) {
-        known.push_back(recipe->name);
-    }
+    std::vector<std::string> known =
+        collect_list(library.recipes(), [](const models::Recipe* recipe) { return recipe->name; });
     const std::string meant = suggestion(name, known);
     const std::string list = "shardweld recipes lists them";
     throw Error(ErrorCode::usage, "there is no recipe or dialect " + printable(name),

@@ -19,7 +19,6 @@
 #include "app/report/report_json.hpp"
 #include "app/report/run.hpp"
 #include "app/runtime/scratch.hpp"
-#include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "execute/comparer.hpp"
 #include "plan/plan.hpp"
@@ -167,13 +166,12 @@ std::string quality_json(const std::string& base, const std::vector<CodedModel>&
 
 /// Error(differs) where one of both has a tensor that the other lacks or has in another shape.
 void require_same_tensors(const CodedModel& model, const std::string& base) {
-    std::vector<std::string> names;
-    for (const ComparedTensor& tensor : model.outcome.tensors) {
-        if (is_elsewhere(tensor)) {
-            names.push_back(printable(tensor.name) + " (" + std::string(name_of(tensor.verdict)) +
-                            ")");
-        }
-    }
+    std::vector<std::string> names = collect_list(
+        model.outcome.tensors,
+        [&](const ComparedTensor& tensor) {
+            return printable(tensor.name) + " (" + std::string(name_of(tensor.verdict)) + ")";
+        },
+        [&](const ComparedTensor& tensor) { return is_elsewhere(tensor); });
     if (!names.empty()) {
         throw Error(ErrorCode::differs,
                     model.directory + " and " + base + " have other tensors: " + listed(names),
@@ -210,14 +208,12 @@ ComparisonResult compare(const Run& run, Merge& merge, std::optional<bool> ties,
                                output.choice.memory_limit);
     std::vector<execute::RunOptions> how(1);
     how.front().write = false;
-    how.front().on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
+    how.front().on_slice = [&](const plan::Slice& slice, ByteView bytes) {
         comparer.add(slice, bytes);
     };
     how.front().on_codes = [&](const plan::Slice& slice, const numeric::QuantisedRows& rows,
-                               std::span<const std::byte> codes,
-                               std::span<const std::byte> scales) {
-        comparer.add_codes(slice, rows, codes, scales);
-    };
+                               ByteView codes,
+                               ByteView scales) { comparer.add_codes(slice, rows, codes, scales); };
     move_tensors(run, merge, std::move(how));
     (void)check_what_was_read(run, reference.input, {});
     const auto pairs = matching.pairs;

@@ -49,11 +49,9 @@ std::string text_of(const VerifyResult& findings, const fs::path& directory) {
                                       (findings.n_hashed == 1 ? " matches" : " match") +
                                       " the report"});
     }
-    std::string text = table({Align::left, Align::left}, rows);
-    for (const std::string& line : findings.differences) {
-        text += "differs: " + line + "\n";
-    }
-    return text;
+    return table({Align::left, Align::left}, rows) +
+           add_up(findings.differences,
+                  [](const std::string& line) { return "differs: " + line + "\n"; });
 }
 
 std::string findings_json(const VerifyResult& findings, const fs::path& directory) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "app/report/report.hpp"
-#include "plan/binding.hpp"
 
 #include "comparison.hpp"
 

@@ -6,7 +6,6 @@
 #include <optional>
 #include <set>
 
-#include "catalogue/catalogue.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/text.hpp"
 #include "core/weight_map.hpp"
@@ -55,10 +54,9 @@ constexpr Bytes kLongestConfig = Bytes{16} << 20U;
 
 /// Names of the directory's files, natural order.
 std::vector<std::string> list(const fs::path& directory) {
-    std::vector<std::string> names;
-    for (const fs::directory_entry& entry : io::entries_of(directory)) {
-        names.push_back(entry.path().filename().string());
-    }
+    std::vector<std::string> names = collect_list(
+        io::entries_of(directory),
+        [](const fs::directory_entry& entry) { return entry.path().filename().string(); });
     std::ranges::sort(names, natural_less);
     return names;
 }
@@ -255,10 +253,8 @@ class DirectoryCheck {
     }
 
     void check_dtype(const std::string& stated) {
-        std::vector<catalogue::Tensor> tensors;
-        for (const auto& [name, tensor] : tensors_) {
-            tensors.push_back(tensor);
-        }
+        std::vector<catalogue::Tensor> tensors =
+            collect_list(tensors_, [](const auto& one) { return one.second; });
         const auto dtype = publish::facts_of(targets_of(tensors), {}, {}).dtype;
         // 8-bit floats are weights of a quantised model, whose config states another dtype.
         if (unreadable_.empty() && !model_.is_gguf && dtype && size_of(*dtype) > 1 &&
@@ -285,11 +281,8 @@ void ModelDirectory::use_records_of(const std::vector<execute::ComparedPair>& pa
     if (!input.is_checked) {
         return;
     }
-    std::vector<catalogue::Tensor> read;
-    read.reserve(pairs.size());
-    for (const execute::ComparedPair& pair : pairs) {
-        read.push_back(tensors[pair.reference]);
-    }
+    std::vector<catalogue::Tensor> read = collect_list(
+        pairs, [&](const execute::ComparedPair& pair) { return tensors[pair.reference]; });
     input.sums->use_records_of(targets_of(read));
 }
 

@@ -4,13 +4,11 @@
 
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "app/survey/input.hpp"
 #include "catalogue/file.hpp"
 #include "catalogue/tensor.hpp"
-#include "core/codec.hpp"
 #include "core/path.hpp"
 #include "execute/comparer.hpp"
 #include "plan/binding.hpp"
@@ -39,7 +37,8 @@ ModelDirectory read_model_directory(const Run& run, const fs::path& directory);
 /// The tensors as targets that are written as they are stored. Pure.
 std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tensors);
 
-/// As ModelDirectory::ties, of any config.json's text.
+/// tie_word_embeddings of a config.json's text; nullopt: it says nothing of it. Error(corrupt)
+/// naming `path` when it is not a JSON object.
 std::optional<bool> ties_in(const std::string& config_text, const std::string& path);
 
 /// Broken rules, collected so that one run tells them all.
@@ -56,10 +55,10 @@ class Problems {
         if (texts_.empty()) {
             return;
         }
-        std::string text = subject + " is not a sound model:";
-        for (const std::string& problem : texts_) {
-            text += "\n  " + problem;
-        }
+        std::string text =
+            subject + " is not a sound model:" + add_up(texts_, [](const std::string& problem) {
+                return "\n  " + problem;
+            });
         throw Error(is_missing_only_ ? ErrorCode::not_found : ErrorCode::corrupt, text,
                     "merge it again, or copy it again from where it was written");
     }
@@ -81,11 +80,6 @@ struct WrittenModel {
     bool is_training = false;  ///< neither: a training checkpoint, as its report lists it
 
     [[nodiscard]] Bytes tensor_bytes() const;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.files, self.tensors, self.has_index, self.config_dtype, self.is_gguf,
-                        self.is_training);
-    };
 };
 
 /// Reads headers, index and config.json of `directory` and checks that

@@ -1,7 +1,6 @@
 #include "bind_adapter.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <map>
 #include <set>
@@ -17,9 +16,7 @@
 #include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
-#include "plan/bind/mismatches.hpp"
 #include "plan/bind/sorted_targets.hpp"
-#include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
 #include "bind_alone.hpp"
@@ -37,10 +34,9 @@ namespace {
 
 using catalogue::Catalogue;
 
-adapters::SettingsSources sources_of(const PreparedModel& prepared, const ModelFiles& files,
-                                     const Job& job) {
-    return {job.model.lora_alpha, files.adapter_config, files.train_meta,
-            prepared.config.text("_name_or_path").value_or("")};
+adapters::SettingsSources sources_of(const HeldModel& model, const Job& job) {
+    return {job.model.lora_alpha, model.files.adapter_config, model.files.train_meta,
+            model.config.text("_name_or_path").value_or("")};
 }
 
 std::set<std::string> names_of(const Catalogue& catalogue) {
@@ -51,13 +47,10 @@ std::set<std::string> names_of(const Catalogue& catalogue) {
 
 std::set<std::string> modules_with_weight(const std::set<std::string>& names) {
     constexpr std::string_view kWeight = ".weight";
-    std::set<std::string> modules;
-    for (const std::string& name : names) {
-        if (name.ends_with(kWeight)) {
-            modules.insert(name.substr(0, name.size() - kWeight.size()));
-        }
-    }
-    return modules;
+    return collect_set(
+        names,
+        [&](const std::string& name) { return name.substr(0, name.size() - kWeight.size()); },
+        [&](const std::string& name) { return name.ends_with(kWeight); });
 }
 
 const Warning& dropped_warning() {
@@ -70,28 +63,23 @@ const Warning& dropped_warning() {
 /// Binds base and adapter of one checkpoint, one after the other.
 class AdapterBinder {
   public:
-    AdapterBinder(const PreparedModel& prepared, const ModelFiles& files, const Job& job)
-        : prepared_(prepared),
-          files_(files),
-          job_(job),
-          lora_(prepared.choice.lora),
-          sources_(sources_of(prepared, files, job)) {}
+    AdapterBinder(HeldModel& model, const Job& job)
+        : model_(model), job_(job), lora_(model.choice.lora), sources_(sources_of(model, job)) {}
 
-    Bound bind(Catalogue catalogue) {
-        if (prepared_.framework == nullptr) {
+    void bind(Catalogue catalogue) {
+        if (model_.framework == nullptr) {
             bind_peft(std::move(catalogue));
         } else {
             bind_framework(std::move(catalogue));
         }
-        plan::spell_targets(bound_.binding, spelling_of(prepared_, files_));
+        plan::spell_targets(model_.binding, spelling_of(model_));
         write_beside(std::move(beside_));
-        return std::move(bound_);
     }
 
   private:
     /// Both have the names of PEFT's modules.
     void bind_peft(Catalogue catalogue) {
-        bound_.has_model = !adapters::holds_adapter_only(catalogue);
+        model_.has_model = !adapters::holds_adapter_only(catalogue);
         // A base that was saved with the adapter has `.base_layer.` in its names.
         require_readable_adapter(adapters::holds_wrapped(catalogue));
         adapters::Separated parts = adapters::separate(
@@ -112,7 +100,7 @@ class AdapterBinder {
         }
         const auto rows = grown_rows(parts.adapter);
         try {
-            bind_base(std::move(parts.base), prepared_.model());
+            bind_base(std::move(parts.base), model_.model());
         } catch (Error& error) {
             if (rows) {
                 error.set_hint("the adapter has " + std::to_string(*rows) +
@@ -122,14 +110,14 @@ class AdapterBinder {
             }
             throw;
         }
-        plan::Ledger& ledger = bound_.binding.ledger;
+        plan::Ledger& ledger = model_.binding.ledger;
         std::ranges::move(parts.replaced, std::back_inserter(ledger.ignored));
         if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
             return;  // PEFT's names, but nothing trained
         }
         in_both_ = std::move(parts.in_both);
         if (lora_ == Lora::drop) {
-            bound_.binding.warnings.push_back(dropped_warning());
+            model_.binding.warnings.push_back(dropped_warning());
             leave_out(parts.adapter, ledger);
             return;
         }
@@ -142,16 +130,15 @@ class AdapterBinder {
     void leave_tied_rows(Catalogue& adapter) {
         std::erase_if(adapter.tensors, [&](const catalogue::Tensor& tensor) {
             const adapters::PeftName name = adapters::read_name(tensor.name);
-            const std::string weight =
-                plan::renamed(*prepared_.recipe, name.module_name + ".weight");
+            const std::string weight = plan::renamed(*model_.recipe, name.module_name + ".weight");
             const bool is_copy =
                 name.role == adapters::TensorRole::rows &&
                 !adapters::own_tokens_of(sources_.adapter_config, name.module_name) &&
-                std::ranges::any_of(prepared_.recipe->same, [&](const models::SameRule& rule) {
-                    return prepared_.symbols->holds(rule.condition) && is_called(rule.a, weight);
+                std::ranges::any_of(model_.recipe->same, [&](const models::SameRule& rule) {
+                    return model_.symbols->holds(rule.condition) && is_called(rule.a, weight);
                 });
             if (is_copy) {
-                bound_.binding.ledger.ignore(tensor.name, "the embedding's rows again",
+                model_.binding.ledger.ignore(tensor.name, "the embedding's rows again",
                                              catalogue::stored_bytes(tensor));
             }
             return is_copy;
@@ -160,7 +147,7 @@ class AdapterBinder {
 
     /// The rows of a vocabulary that the adapter has, and config.json does not; nullopt: no others.
     [[nodiscard]] std::optional<Index> grown_rows(const Catalogue& adapter) const {
-        const auto stated = prepared_.config.integer(kVocabularyField);
+        const auto stated = model_.config.integer(kVocabularyField);
         for (const catalogue::Tensor& tensor : adapter.tensors) {
             const adapters::PeftName name = adapters::read_name(tensor.name);
             const bool is_saved = name.role != adapters::TensorRole::factor &&
@@ -177,50 +164,49 @@ class AdapterBinder {
 
     /// The adapter has a framework's names, and so has a base that was saved with it.
     void bind_framework(Catalogue catalogue) {
-        const PreparedModel& framework = *prepared_.framework;
-        const bool has_own_base = !prepared_.dialect->has_own_names;
+        const HeldModel& framework = *model_.framework;
+        const bool has_own_base = !model_.dialect->has_own_names;
         Catalogue stored = app::take_adapter(catalogue, *framework.dialect->lora);
-        bound_.has_model = !catalogue.tensors.empty() || !catalogue.shards.empty();
-        require_readable_adapter(bound_.has_model && has_own_base);
+        model_.has_model = !catalogue.tensors.empty() || !catalogue.shards.empty();
+        require_readable_adapter(model_.has_model && has_own_base);
         if (lora_ == Lora::drop) {
             plan::Ledger left_out;
             leave_out(stored, left_out);
             std::ranges::move(left_out.ignored, std::back_inserter(catalogue.ignored));
-            bind_alone(prepared_, files_, job_, std::move(catalogue), bound_);
-            bound_.binding.warnings.push_back(dropped_warning());
+            bind_alone(model_, job_, std::move(catalogue));
+            model_.binding.warnings.push_back(dropped_warning());
             return;
         }
         const bool is_folded = lora_ == Lora::fold;
         const plan::BindOptions bind_options{dtype_of_adapter()};
-        std::optional<PreparedModel> tree;
+        std::optional<HeldModel> tree;
         if (!is_folded) {
-            tree = module_tree_of(framework, files_, stored);
+            tree = module_tree_of(framework, stored);
         }
         FrameworkAdapter adapter =
             bind_framework_adapter(std::move(stored), framework, bind_options,
-                                   is_folded ? bind_options_of(prepared_) : bind_options,
-                                   !is_folded, tree ? &*tree : nullptr);
-        require_only_padding(adapter.trained.padding, files_.tokens);
-        models::Recipe recipe = *prepared_.recipe;
+                                   is_folded ? bind_options_of(model_) : bind_options, !is_folded,
+                                   tree ? &*tree : nullptr);
+        require_only_padding(adapter.trained.padding, model_.files.tokens);
+        models::Recipe recipe = *model_.recipe;
         if (is_folded) {
             need_not_hold(adapter.trained.targets, recipe);
         }
-        bind_base(std::move(catalogue),
-                  {&recipe, prepared_.dialect.get(), prepared_.symbols.get()});
-        bound_.binding.ledger.stored = adapter.repeated;
+        bind_base(std::move(catalogue), {&recipe, model_.dialect.get(), model_.symbols.get()});
+        model_.binding.ledger.stored = adapter.repeated;
         uses_ = std::move(adapter.uses);
         say_of_uses();
         if (has_own_base) {
             base_names_.clear();
-            for (plan::Target& target : bound_.binding.targets) {
+            for (plan::Target& target : model_.binding.targets) {
                 target.source = target.name;  // which adapters know it by
                 base_names_.insert(target.name);
             }
         }
-        std::vector<std::string> whole_modules;
-        for (const plan::Target& target : adapter.trained.targets) {
-            whole_modules.push_back(target.name.substr(0, target.name.rfind('.')));
-        }
+        std::vector<std::string> whole_modules =
+            collect_list(adapter.trained.targets, [](const plan::Target& target) {
+                return target.name.substr(0, target.name.rfind('.'));
+            });
         surround(std::move(whole_modules), {});
         if (is_folded) {
             put_in_place(std::move(adapter.trained));
@@ -228,11 +214,11 @@ class AdapterBinder {
             std::ranges::move(adapter.trained.targets, std::back_inserter(adapter.factors.targets));
             add_to_account(adapter.trained.ledger);
         }
-        take_adapter(saved_beside(std::move(adapter.factors), bound_.has_model && has_own_base));
+        take_adapter(saved_beside(std::move(adapter.factors), model_.has_model && has_own_base));
     }
 
     [[nodiscard]] std::optional<DType> dtype_of_adapter() const {
-        return lora_ == Lora::fold ? std::optional(DType::f32) : prepared_.choice.output.dtype;
+        return lora_ == Lora::fold ? std::optional(DType::f32) : model_.choice.output.dtype;
     }
 
     void require_readable_adapter(bool is_saved_with_base) const {
@@ -247,23 +233,23 @@ class AdapterBinder {
 
     void bind_base(Catalogue base, const plan::Model& model) {
         base_names_ = names_of(base);
-        if (bound_.has_model) {
+        if (model_.has_model) {
             require_values(base);
-            bound_.binding = plan::bind(std::move(base), model, bind_options_of(prepared_));
+            model_.binding = plan::bind(std::move(base), model, bind_options_of(model_));
         } else {
-            bound_.binding.ledger.ignored = std::move(base.ignored);
+            model_.binding.ledger.ignored = std::move(base.ignored);
         }
     }
 
     void surround(std::vector<std::string> whole_modules, std::vector<std::string> saved_tensors) {
         surroundings_ = {std::move(whole_modules), modules_with_weight(base_names_),
-                         prepared_.config.integer("num_hidden_layers"), std::move(saved_tensors)};
+                         model_.config.integer("num_hidden_layers"), std::move(saved_tensors)};
     }
 
     /// The base need not hold what was trained as a whole.
     void need_not_hold(const std::vector<plan::Target>& trained, models::Recipe& recipe) const {
         const auto value_of = [&](const std::string& symbol) {
-            return prepared_.symbols->value(symbol);
+            return model_.symbols->value(symbol);
         };
         for (models::Line& line : recipe.hub) {
             line.optional =
@@ -275,7 +261,7 @@ class AdapterBinder {
 
     /// Puts modules that were trained as a whole in the place of the base's.
     void put_in_place(plan::Binding trained) {
-        plan::Binding& base = bound_.binding;
+        plan::Binding& base = model_.binding;
         for (plan::Target& target : trained.targets) {
             count(target);
             const auto at = std::ranges::lower_bound(base.targets, target.name, natural_less,
@@ -298,7 +284,7 @@ class AdapterBinder {
 
     /// Takes a target of the base out of the account of what is written.
     void replace(const plan::Target& target) {
-        plan::Ledger& ledger = bound_.binding.ledger;
+        plan::Ledger& ledger = model_.binding.ledger;
         const Bytes bytes = plan::source_bytes(target);
         Bytes replicas = 0;
         for (const plan::Operand& replica : target.replicas) {
@@ -314,7 +300,7 @@ class AdapterBinder {
     plan::Binding saved_beside(plan::Binding adapter, bool has_own_base) {
         if (has_own_base && lora_ == Lora::split &&
             adapters::biases_of(sources_) == adapters::Biases::all) {
-            for (const plan::Target& target : bound_.binding.targets) {
+            for (const plan::Target& target : model_.binding.targets) {
                 if (target.name.ends_with(".bias")) {
                     adapter.targets.push_back(target);
                     in_both_.insert(adapters::kPrefix + target.name);
@@ -324,10 +310,9 @@ class AdapterBinder {
         for (plan::Target& target : adapter.targets) {
             target.name = adapters::kPrefix + target.name;
         }
-        std::vector<std::string> compared;
-        for (const plan::SamePair& pair : adapter.same) {
-            compared.push_back(adapter.targets[pair.target].name);
-        }
+        std::vector<std::string> compared = collect_list(
+            adapter.same,
+            [&](const plan::SamePair& pair) { return adapter.targets[pair.target].name; });
         std::ranges::stable_sort(adapter.targets, natural_less, &plan::Target::name);
         for (std::size_t i = 0; i < compared.size(); ++i) {
             adapter.same[i].target = static_cast<std::size_t>(
@@ -340,7 +325,7 @@ class AdapterBinder {
     /// Whether weights of the adapter's base are codes that are read as values.
     bool has_codes(Catalogue& base) const {
         try {
-            return !encoded_weights(prepared_, job_, base).empty();
+            return !encoded_weights(model_, job_, base).empty();
         } catch (Error& error) {
             if (job_.model.base && error.code() == ErrorCode::unsupported) {
                 error.set_hint(
@@ -374,7 +359,7 @@ class AdapterBinder {
     }
 
     void check_options() const {
-        if (!bound_.has_model && lora_ != Lora::split) {
+        if (!model_.has_model && lora_ != Lora::split) {
             throw Error(
                 ErrorCode::usage, "the checkpoint holds only a LoRA adapter",
                 lora_ == Lora::fold
@@ -395,12 +380,11 @@ class AdapterBinder {
                 ledger.ignore(item.name, "an adapter (--lora drop)", catalogue::stored_bytes(item));
             }
         };
-        std::ranges::for_each(adapter.tensors, ignore);
-        std::ranges::for_each(adapter.shards, ignore);
+        catalogue::each_item(adapter, ignore);
     }
 
     void count(const plan::Target& target) {
-        plan::Ledger& ledger = bound_.binding.ledger;
+        plan::Ledger& ledger = model_.binding.ledger;
         ledger.consumed += plan::source_bytes(target);
         for (const plan::Operand& replica : target.replicas) {
             ledger.replica += plan::source_bytes(target, replica);
@@ -409,15 +393,15 @@ class AdapterBinder {
 
     /// Adds padding and ignored tensors of what was bound apart and is not written.
     void add_to_account(plan::Ledger& apart) {
-        plan::Ledger& ledger = bound_.binding.ledger;
+        plan::Ledger& ledger = model_.binding.ledger;
         ledger.padding += apart.padding;
         std::ranges::move(apart.ignored, std::back_inserter(ledger.ignored));
     }
 
     plan::Binding bind_saved(Catalogue adapter) const {
-        JobModel choice = prepared_.choice;
+        JobModel choice = model_.choice;
         choice.names = TensorNames::module;
-        const PreparedModel tree = prepare_model(files_, choice, adapter);
+        const HeldModel tree = prepare_model(model_.files, choice, adapter);
         return plan::bind(std::move(adapter), tree.model(), {dtype_of_adapter()});
     }
 
@@ -446,37 +430,36 @@ class AdapterBinder {
                                          listed(idle));
         }
         if (is_folded) {
-            const auto settled = [&](const std::vector<adapters::Module>& all) {
-                return settle(all);
+            const auto resolve = [&](const std::vector<adapters::Module>& all) {
+                return resolve_modules(all);
             };
-            fold_adapter({prepared_, sources_, uses_, base_names_, settled},
-                         std::move(saved.targets), std::move(modules), rows, bound_);
+            fold_adapter({sources_, uses_, base_names_, resolve}, std::move(saved.targets),
+                         std::move(modules), rows, model_);
             return;
         }
         require_base_of(modules);
         // How many experts a parameter has, its factors alone do not tell.
         std::erase_if(modules, [](const adapters::Module& one) { return one.is_parameter; });
-        bound_.adapter_config = settle(modules).config_text;
+        model_.adapter_config = resolve_modules(modules).config_text;
         beside_ = std::move(saved);
     }
 
     /// What is written side by side is loaded together: PEFT leaves factors out, without an error,
     /// whose module the model does not have. A framework's base has names of its own.
     void require_base_of(const std::vector<adapters::Module>& modules) {
-        if (!bound_.has_model || prepared_.framework != nullptr) {
+        if (!model_.has_model || model_.framework != nullptr) {
             return;
         }
         std::map<std::string, const plan::Target*> by_source;
-        for (const plan::Target& target : bound_.binding.targets) {
+        for (const plan::Target& target : model_.binding.targets) {
             by_source.emplace(target.source, &target);
         }
-        std::set<std::string> held;
-        for (const std::string& name : base_names_) {
-            held.insert(plan::renamed(*prepared_.recipe, name));
-        }
+        std::set<std::string> held = collect_set(base_names_, [&](const std::string& name) {
+            return plan::renamed(*model_.recipe, name);
+        });
         std::vector<std::string> missing;
         for (const adapters::Module& module : modules) {
-            const std::string name = plan::renamed(*prepared_.recipe, module.path + ".weight");
+            const std::string name = plan::renamed(*model_.recipe, module.path + ".weight");
             const auto at = by_source.find(name);
             const bool is_other = module.is_matrix && at != by_source.end() &&
                                   at->second->shape.size() == 2 &&
@@ -493,7 +476,7 @@ class AdapterBinder {
             const auto inside = held.lower_bound(below);
             const bool is_there = inside != held.end() && inside->starts_with(below);
             if (!is_there && module.path.find(".experts.") == std::string::npos &&
-                !is_tied_head(name) && !is_of_tree(prepared_, module.path + ".weight")) {
+                !is_tied_head(name) && !is_of_tree(model_, module.path + ".weight")) {
                 missing.push_back(module.path);
             }
         }
@@ -508,24 +491,23 @@ class AdapterBinder {
 
     /// A head that is the embedding's matrix, and is not stored.
     [[nodiscard]] bool is_tied_head(const std::string& name) const {
-        return std::ranges::any_of(prepared_.recipe->same, [&](const models::SameRule& rule) {
+        return std::ranges::any_of(model_.recipe->same, [&](const models::SameRule& rule) {
             return is_called(rule.a, name) || is_called(rule.b, name);
         });
     }
 
     /// Whether the hub calls a logical tensor so.
     [[nodiscard]] bool is_called(const std::string& logical, const std::string& name) const {
-        return std::ranges::any_of(prepared_.recipe->hub, [&](const models::Line& line) {
+        return std::ranges::any_of(model_.recipe->hub, [&](const models::Line& line) {
             return line.logical == logical && line.name.text == name;
         });
     }
 
-    adapters::Settings settle(std::vector<adapters::Module> modules) {
-        if (const auto& respelled = prepared_.choice.respelled; !respelled.empty()) {
-            std::set<std::string> base_modules;
-            for (const std::string& path : surroundings_.base_modules) {
-                base_modules.insert(original_path(respelled, path));
-            }
+    adapters::Settings resolve_modules(std::vector<adapters::Module> modules) {
+        if (const auto& respelled = model_.choice.respelled; !respelled.empty()) {
+            std::set<std::string> base_modules = collect_set(
+                surroundings_.base_modules,
+                [&](const std::string& path) { return original_path(respelled, path); });
             surroundings_.base_modules = std::move(base_modules);
             for (adapters::Module& module : modules) {
                 module.path = original_path(respelled, module.path);
@@ -558,7 +540,7 @@ class AdapterBinder {
         if (saved.targets.empty()) {
             return;
         }
-        plan::Binding& binding = bound_.binding;
+        plan::Binding& binding = model_.binding;
         for (plan::SamePair& pair : saved.same) {
             pair.target += binding.targets.size();
             binding.same.push_back(std::move(pair));
@@ -567,8 +549,8 @@ class AdapterBinder {
             target.file = kAdapterWeights;
             binding.targets.push_back(std::move(target));
         }
-        if (!bound_.has_model) {
-            bound_.notes.emplace_back(
+        if (!model_.has_model) {
+            model_.binding_notes.emplace_back(
                 "the checkpoint holds only a LoRA adapter: it is written to lora_adapter/; --base "
                 "DIR gives the model it was trained on, to be written beside it or, with --lora "
                 "fold, with it");
@@ -582,11 +564,10 @@ class AdapterBinder {
     }
 
     void warn(const std::string& code, const std::string& text) {
-        bound_.binding.warnings.push_back({code, "", text});
+        model_.binding.warnings.push_back({code, "", text});
     }
 
-    const PreparedModel& prepared_;
-    const ModelFiles& files_;
+    HeldModel& model_;
     const Job& job_;
     Lora lora_;
     adapters::SettingsSources sources_;
@@ -595,14 +576,12 @@ class AdapterBinder {
     std::map<std::string, FactorUse> uses_;  ///< of a framework's factors
     adapters::KnownModules surroundings_;
     plan::Binding beside_;  ///< the adapter, where it is split off
-    Bound bound_;
 };
 
 }  // namespace
 
-Bound bind_with_adapter(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
-                        Catalogue catalogue) {
-    return AdapterBinder(prepared, files, job).bind(std::move(catalogue));
+void bind_with_adapter(HeldModel& model, const Job& job, Catalogue catalogue) {
+    AdapterBinder(model, job).bind(std::move(catalogue));
 }
 
 }  // namespace shardweld::app

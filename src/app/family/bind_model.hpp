@@ -2,15 +2,13 @@
 // or folded into it, as --lora says.
 #pragma once
 
-#include "bound.hpp"
 #include "model.hpp"
 
 namespace shardweld::app {
 
-/// Binds base and adapter. Pure; `catalogue` moves into the result. Error(usage) where the options
-/// leave nothing to write or no base to fold into; else as plan::bind, adapters::separate, settle
-/// and attach.
-Bound bind_model(const PreparedModel& prepared, const ModelFiles& files, const Job& job,
-                 catalogue::Catalogue catalogue);
+/// Binds base and adapter of a model that is prepared. Pure; `catalogue` moves into it.
+/// Error(usage) where the options leave nothing to write or no base to fold into; else as
+/// plan::bind, adapters::separate, settle and attach.
+void bind_model(HeldModel& model, const Job& job, catalogue::Catalogue catalogue);
 
 }  // namespace shardweld::app

@@ -4,7 +4,7 @@
 
 namespace shardweld::app {
 
-plan::BindOptions bind_options_of(const PreparedModel& prepared) {
+plan::BindOptions bind_options_of(const HeldModel& prepared) {
     plan::BindOptions bind_options{
         prepared.choice.output.dtype, {}, prepared.choice.has_logical_patches, prepared.kept};
     if (prepared.training != nullptr) {
@@ -18,13 +18,12 @@ plan::BindOptions bind_options_of(const PreparedModel& prepared) {
     return bind_options;
 }
 
-std::function<std::string(const std::string&)> spelling_of(const PreparedModel& prepared,
-                                                           const ModelFiles& files) {
-    if (files.reference.shapes.empty() || prepared.recipe->is_form) {
+std::function<std::string(const std::string&)> spelling_of(const HeldModel& prepared) {
+    if (prepared.files.reference.shapes.empty() || prepared.recipe->is_form) {
         return {};
     }
     return [&](const std::string& name) {
-        return spelled_name(files.reference, *prepared.recipe, name);
+        return spelled_name(prepared.files.reference, *prepared.recipe, name);
     };
 }
 

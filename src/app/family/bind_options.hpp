@@ -12,10 +12,9 @@
 namespace shardweld::app {
 
 /// How the tensors of a prepared model are bound.
-plan::BindOptions bind_options_of(const PreparedModel& prepared);
+plan::BindOptions bind_options_of(const HeldModel& prepared);
 
 /// Names as the reference has them; empty: as the recipe does. Both must outlive it.
-std::function<std::string(const std::string&)> spelling_of(const PreparedModel& prepared,
-                                                           const ModelFiles& files);
+std::function<std::string(const std::string&)> spelling_of(const HeldModel& prepared);
 
 }  // namespace shardweld::app

@@ -24,7 +24,6 @@
 #include "optimizer_text.hpp"
 #include "taken_states.hpp"
 #include "training_form.hpp"
-#include "vocabulary.hpp"
 
 namespace shardweld::app {
 
@@ -71,9 +70,9 @@ bool is_untrained(const models::Line& line) {
 /// Binds states one after the other.
 class StateBinder {
   public:
-    StateBinder(const PreparedModel& prepared, const Catalogue& whole, Bound& bound)
-        : prepared_(prepared), whole_(whole), bound_(bound), is_own_(!has_masters(whole)) {
-        for (const Target& target : bound.binding.targets) {
+    StateBinder(HeldModel& model, const Catalogue& whole)
+        : model_(model), whole_(whole), is_own_(!has_masters(whole)) {
+        for (const Target& target : model.binding.targets) {
             weights_ = is_float(target.dtype) ? target.dtype : weights_;
         }
         note_untrained();
@@ -83,7 +82,7 @@ class StateBinder {
         const std::string name = state.name;
         Catalogue checkpoint = checkpoint_of(std::move(state), whole_);
         if (name == kMaster) {
-            masters_ = bound_to(checkpoint, bind_options_of(prepared_));
+            masters_ = bound_to(checkpoint, bind_options_of(model_));
             if (is_in_weights()) {
                 take_as_weights();
                 require_same_parameters(name, masters_.lacking);
@@ -99,13 +98,13 @@ class StateBinder {
             if (is_first) {
                 parameters_.push_back({target.name, target.shape.size(), target.source});
             }
-            settle(name, target);
+            place_state(name, target);
         }
         require_same_parameters(name, binding.lacking);
         if (name != kMaster || !is_own_) {
             add_ledger(binding.ledger);
         }
-        std::ranges::move(binding.targets, std::back_inserter(bound_.binding.targets));
+        std::ranges::move(binding.targets, std::back_inserter(model_.binding.targets));
     }
 
     /// The parameters of the first state that is bound in its place, by the targets' names.
@@ -125,7 +124,7 @@ class StateBinder {
     [[nodiscard]] std::vector<std::string> lacking() const {
         std::vector<std::string> names;
         std::ranges::set_difference(lacking_.value_or(std::vector<std::string>()),
-                                    bound_.binding.lacking, std::back_inserter(names));
+                                    model_.binding.lacking, std::back_inserter(names));
         return names;
     }
 
@@ -133,7 +132,7 @@ class StateBinder {
     /// What nothing trains: by the recipe, integers, and where groups name their members what none
     /// of them has.
     void note_untrained() {
-        for (const models::Line& line : prepared_.recipe->hub) {
+        for (const models::Line& line : model_.recipe->hub) {
             if (is_untrained(line)) {
                 buffers_.insert(models::digits_hidden(line.name));
             }
@@ -158,12 +157,12 @@ class StateBinder {
     /// The state's tensors where they are written: a model's directory has them whole, as masters
     /// are bound already, a training checkpoint in pieces of their own.
     [[nodiscard]] plan::Binding in_its_place(const std::string& state, Catalogue checkpoint) {
-        if (state == kMaster && prepared_.training == nullptr) {
+        if (state == kMaster && model_.training == nullptr) {
             return std::exchange(masters_, {});
         }
-        plan::BindOptions bind_options = bind_options_of(prepared_);
-        if (prepared_.training != nullptr) {
-            bind_options.pieces = prepared_.training->pieces(state);
+        plan::BindOptions bind_options = bind_options_of(model_);
+        if (model_.training != nullptr) {
+            bind_options.pieces = model_.training->pieces(state);
         }
         return bound_to(std::move(checkpoint), std::move(bind_options));
     }
@@ -175,9 +174,9 @@ class StateBinder {
         bind_options.keeps_padding = true;
         bind_options.has_logical_patches = false;
         bind_options.dtype.reset();
-        const models::Symbols symbols = prepared_.symbols_of(checkpoint);
+        const models::Symbols symbols = model_.symbols_of(checkpoint);
         const Bytes stored = catalogue::stored_bytes(checkpoint);
-        plan::Model model = prepared_.model();
+        plan::Model model = model_.model();
         model.symbols = &symbols;
         plan::Binding binding = plan::bind(std::move(checkpoint), model, bind_options);
         binding.ledger.stored += stored;
@@ -186,7 +185,7 @@ class StateBinder {
     }
 
     [[nodiscard]] bool is_in_weights() const {
-        return prepared_.training != nullptr && prepared_.training->has_masters_as_weights();
+        return model_.training != nullptr && model_.training->has_masters_as_weights();
     }
 
     /// Calls visit(weight, master) for each weight that has one.
@@ -196,7 +195,7 @@ class StateBinder {
         for (Target& target : masters_.targets) {
             by_name.emplace(target.name, &target);
         }
-        for (Target& weight : bound_.binding.targets) {
+        for (Target& weight : model_.binding.targets) {
             const auto found = by_name.find(weight.name);
             if (found != by_name.end()) {
                 require_fp32(*found->second, kMaster);
@@ -241,7 +240,7 @@ class StateBinder {
         }
     }
 
-    void settle(const std::string& state, Target& target) const {
+    void place_state(const std::string& state, Target& target) const {
         require_fp32(target, state);
         target.dtype = DType::f32;
         target.state = state;
@@ -250,7 +249,7 @@ class StateBinder {
         if (state != kMaster) {
             target.add = 0;  // a constant has no moments
         }
-        if (prepared_.training == nullptr) {
+        if (model_.training == nullptr) {
             target.file = "optimizer/" + state + ".safetensors";
         }
     }
@@ -272,7 +271,7 @@ class StateBinder {
     }
 
     void add_ledger(const plan::Ledger& more) {
-        plan::Ledger& ledger = bound_.binding.ledger;
+        plan::Ledger& ledger = model_.binding.ledger;
         ledger.stored += more.stored;
         ledger.consumed += more.consumed;
         ledger.replica += more.replica;
@@ -280,9 +279,8 @@ class StateBinder {
         ledger.ignored.insert(ledger.ignored.end(), more.ignored.begin(), more.ignored.end());
     }
 
-    const PreparedModel& prepared_;
+    HeldModel& model_;
     const Catalogue& whole_;
-    Bound& bound_;
     bool is_own_;            ///< the weights are their own masters
     plan::Binding masters_;  ///< bound as the weights are
     std::vector<reshape::Parameter> parameters_;
@@ -390,12 +388,12 @@ std::vector<std::string> other_steps(const Catalogue& whole) {
     return others;
 }
 
-void warn_of_other_steps(const Catalogue& whole, Bound& bound) {
+void warn_of_other_steps(const Catalogue& whole, HeldModel& model) {
     if (!whole.optimizer.step || whole.optimizer.is_empty()) {
         return;
     }
     if (const auto others = other_steps(whole); !others.empty()) {
-        bound.binding.warnings.push_back(
+        model.binding.warnings.push_back(
             {"optimizer_step", "",
              "the optimizer is at step " + formats::real_text(*whole.optimizer.step) + ", but " +
                  joined(others, ", ") +
@@ -403,23 +401,22 @@ void warn_of_other_steps(const Catalogue& whole, Bound& bound) {
     }
 }
 
-void warn_of_lost_groups(const PreparedModel& prepared,
-                         const std::vector<reshape::Parameter>& written, Bound& bound) {
-    const reshape::OptimizerToWrite& optimizer = *bound.optimizer;
-    std::string lost = prepared.training == nullptr ? std::string()
+void warn_of_lost_groups(const std::vector<reshape::Parameter>& written, HeldModel& model) {
+    const reshape::OptimizerToWrite& optimizer = *model.optimizer;
+    std::string lost = model.training == nullptr ? std::string()
                        : optimizer.groups.empty()
                            ? "the save tells no rate, betas, epsilon or decay: the groups that are "
                              "written have none, and the run has to give its own"
-                           : prepared.training->lost(optimizer, written);
+                           : model.training->lost(optimizer, written);
     if (!lost.empty()) {
-        bound.binding.warnings.push_back({"optimizer_groups", "", std::move(lost)});
+        model.binding.warnings.push_back({"optimizer_groups", "", std::move(lost)});
     }
 }
 
 /// What is carried over, and what is not.
 void warn_of_states(const catalogue::Optimizer& optimizer, const StateBinder& binder,
-                    bool has_masters, Bound& bound) {
-    std::vector<std::string>& told = bound.told;
+                    bool has_masters, HeldModel& model) {
+    std::vector<std::string>& told = model.told;
     told.push_back(
         "the optimizer is carried over" +
         (optimizer.step ? ", at step " + std::to_string(static_cast<Index>(*optimizer.step))
@@ -430,14 +427,14 @@ void warn_of_states(const catalogue::Optimizer& optimizer, const StateBinder& bi
         "random states are not: they belong to the ranks that saved them. Nor are states of rows "
         "that fill up a vocabulary, where their number changes: those are zeros");
     if (const auto names = binder.missing(); !names.empty()) {
-        bound.binding.warnings.push_back(
+        model.binding.warnings.push_back(
             {"states_missing", names.front(),
              counted(names.size(), "weight") +
                  " without states of the optimizer, which frozen ones have none of: " +
                  listed(names)});
     }
     if (!has_masters && optimizer.is_ordered) {
-        bound.binding.warnings.push_back(
+        model.binding.warnings.push_back(
             {"optimizer_unproved", "",
              "the weights are their own masters, so nothing but the order of parameters and their "
              "shapes says which moments are whose"});
@@ -446,12 +443,12 @@ void warn_of_states(const catalogue::Optimizer& optimizer, const StateBinder& bi
 
 }  // namespace
 
-void bind_states(const PreparedModel& prepared, const Job& job, Catalogue catalogue, Bound& bound) {
+void bind_states(HeldModel& model, const Job& job, Catalogue catalogue) {
     const bool has_own_masters = has_masters(catalogue);
-    StateBinder binder(prepared, catalogue, bound);
+    StateBinder binder(model, catalogue);
     // Weights that are their own masters need no optimizer.
     const bool is_enough = job.inputs.front().state == formats::TakenState::master &&
-                           std::ranges::all_of(bound.binding.targets, [](const Target& target) {
+                           std::ranges::all_of(model.binding.targets, [](const Target& target) {
                                return !is_float(target.dtype) || target.stored == DType::f32;
                            });
     if (catalogue.optimizer.is_empty() && !is_enough) {
@@ -459,24 +456,24 @@ void bind_states(const PreparedModel& prepared, const Job& job, Catalogue catalo
     }
     formats::require_claims(catalogue.optimizer);
     std::vector<reshape::Parameter> parameters = parameters_of(catalogue);
-    warn_of_other_steps(catalogue, bound);
+    warn_of_other_steps(catalogue, model);
     for (State& state : take_states(job, catalogue)) {
         binder.bind(std::move(state));
     }
-    bound.doubt = catalogue.optimizer.doubt;
-    bound.is_ordered = catalogue.optimizer.is_ordered;
-    warn_of_states(catalogue.optimizer, binder, has_own_masters, bound);
-    bound.optimizer = to_write(prepared.recipe->name, std::move(parameters), catalogue);
-    const auto written = prepared.training == nullptr
+    model.doubt = catalogue.optimizer.doubt;
+    model.is_ordered = catalogue.optimizer.is_ordered;
+    warn_of_states(catalogue.optimizer, binder, has_own_masters, model);
+    model.optimizer = to_write(model.recipe->name, std::move(parameters), catalogue);
+    const auto written = model.training == nullptr
                              ? binder.parameters()
-                             : prepared.training->parameters(bound.binding.targets);
-    warn_of_lost_groups(prepared, written, bound);
-    bound.optimizer_text =
-        optimizer_text(as_written(*bound.optimizer, written, catalogue.optimizer), binder.weights(),
+                             : model.training->parameters(model.binding.targets);
+    warn_of_lost_groups(written, model);
+    model.optimizer_text =
+        optimizer_text(as_written(*model.optimizer, written, catalogue.optimizer), binder.weights(),
                        binder.lacking());
-    if (prepared.training != nullptr) {
-        std::ranges::move(prepared.training->steps(bound.optimizer->step, bound.binding.targets),
-                          std::back_inserter(bound.binding.targets));
+    if (model.training != nullptr) {
+        std::ranges::move(model.training->steps(model.optimizer->step, model.binding.targets),
+                          std::back_inserter(model.binding.targets));
     }
 }
 

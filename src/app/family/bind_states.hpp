@@ -1,7 +1,6 @@
 // What becomes of an optimizer's states: each is bound as the weights are, and masters prove it.
 #pragma once
 
-#include "bound.hpp"
 #include "model.hpp"
 
 namespace shardweld::catalogue {
@@ -16,7 +15,6 @@ namespace shardweld::app {
 /// replica, to which it is compared while tensors are moved. Error(not_found) where there are no
 /// states; Error(unsupported) for states that are not fp32, and for forms without a place for them;
 /// Error(mismatch) where not all parameters have the same ones.
-void bind_states(const PreparedModel& prepared, const Job& job, catalogue::Catalogue catalogue,
-                 Bound& bound);
+void bind_states(HeldModel& model, const Job& job, catalogue::Catalogue catalogue);
 
 }  // namespace shardweld::app

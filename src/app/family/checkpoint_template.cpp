@@ -100,10 +100,9 @@ void require_no_other_weights(const Checkpoint& like) {
 }
 
 std::vector<publish::Asset> assets_of(const Checkpoint& like) {
-    std::set<fs::path> held;
-    for (const catalogue::File& file : like.catalogue.files) {
-        held.insert(fs::path(file.path).lexically_normal());
-    }
+    std::set<fs::path> held = collect_set(like.catalogue.files, [](const catalogue::File& file) {
+        return fs::path(file.path).lexically_normal();
+    });
     std::vector<publish::Asset> assets;
     const publish::Opener open = own_opener(like.location.directory, like.root);
     const std::function<void(const fs::path&)> walk = [&](const fs::path& directory) {

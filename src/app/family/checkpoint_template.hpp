@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "app/survey/checkpoint.hpp"
-#include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
 #include "publish/assets.hpp"
 

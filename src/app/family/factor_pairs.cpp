@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <functional>
 #include <iterator>
 #include <optional>
 #include <set>
@@ -10,7 +9,6 @@
 #include <utility>
 
 #include "core/name_rules.hpp"
-#include "core/natural_order.hpp"
 #include "core/text.hpp"
 #include "layout/copy.hpp"
 #include "layout/unfold.hpp"
@@ -252,7 +250,7 @@ class TensorCutter {
 class ProductCheck {
   public:
     /// `is_for_peft`: head and embedding in one are adapted each on its own.
-    ProductCheck(const PreparedModel& framework, bool is_for_peft)
+    ProductCheck(const HeldModel& framework, bool is_for_peft)
         : framework_(framework), is_for_peft_(is_for_peft) {}
 
     [[nodiscard]] bool is_placed(const catalogue::Tensor& product,
@@ -301,7 +299,7 @@ class ProductCheck {
         return "";
     }
 
-    const PreparedModel& framework_;
+    const HeldModel& framework_;
     bool is_for_peft_;
 };
 
@@ -333,7 +331,7 @@ class PairCutter {
   public:
     /// `spelled`: how the form has names of tensors that pass; empty: as they are.
     /// `is_for_peft`: factors are those of PEFT's modules, not only of the same product.
-    PairCutter(const plan::Binding& whole, std::vector<FactorPair> pairs, const PreparedModel& form,
+    PairCutter(const plan::Binding& whole, std::vector<FactorPair> pairs, const HeldModel& form,
                const TrainingForm::Passing& spelled, bool is_for_peft)
         : whole_(whole),
           pairs_(std::move(pairs)),
@@ -406,11 +404,7 @@ class PairCutter {
         for (const plan::TensorPlaces* const tensor : left) {
             add(*tensor, cut);
         }
-        std::vector<FactorPair> apart;
-        for (const std::uint32_t other : others) {
-            apart.push_back(pairs_[other]);
-        }
-        return apart;
+        return collect_list(others, [&](const std::uint32_t other) { return pairs_[other]; });
     }
 
   private:
@@ -479,7 +473,7 @@ class PairCutter {
 
     const plan::Binding& whole_;
     std::vector<FactorPair> pairs_;
-    const PreparedModel& form_;
+    const HeldModel& form_;
     bool is_for_peft_;
     models::Dialect lines_;
     std::vector<catalogue::Tensor> products_;
@@ -487,7 +481,7 @@ class PairCutter {
 };
 
 /// Operands lead to what is stored, from what was bound whole.
-void settle(const plan::Binding& whole, CutFactors& cut) {
+void recut_operands(const plan::Binding& whole, CutFactors& cut) {
     std::ranges::sort(cut.targets, natural_less, &plan::Target::name);
     std::vector<std::vector<std::uint32_t>> made_of;
     for (const plan::Target& target : cut.targets) {
@@ -539,16 +533,16 @@ void name_parameters(CutFactors& factors) {
 
 }  // namespace
 
-CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework) {
+CutFactors cut_factors(const plan::Binding& whole, const HeldModel& framework) {
     CutFactors cut;
     PairCutter(whole, pairs_of(whole.targets, *framework.dialect->lora), framework, {}, false)
         .cut_all(cut);
-    settle(whole, cut);
+    recut_operands(whole, cut);
     return cut;
 }
 
-CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& framework,
-                           const PreparedModel* tree) {
+CutFactors cut_for_modules(const plan::Binding& whole, const HeldModel& framework,
+                           const HeldModel* tree) {
     std::vector<FactorPair> apart = pairs_of(whole.targets, *framework.dialect->lora);
     CutFactors cut;
     TrainingForm::Passing renamed_back;
@@ -575,7 +569,7 @@ CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& fram
     }
     require_modules(cut);
     name_parameters(cut);
-    settle(whole, cut);
+    recut_operands(whole, cut);
     return cut;
 }
 

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "adapters/parameters.hpp"
-#include "models/recipe.hpp"
 #include "plan/binding.hpp"
 
 #include "model.hpp"
@@ -38,12 +37,12 @@ struct CutFactors {
 /// every element of every product is added to an element of the model that is named. Error
 /// otherwise: mismatch for a factor without its other half, or of a weight that the family does not
 /// have; unsupported where the written model cannot hold the sum.
-CutFactors cut_factors(const plan::Binding& whole, const PreparedModel& framework);
+CutFactors cut_factors(const plan::Binding& whole, const HeldModel& framework);
 
 /// The same for the modules that PEFT finds: those of the module tree `tree` (--to dcp), where
 /// there is one, or those of single experts, which it joins itself. Error(unsupported), too, for
 /// what PEFT has no names for.
-CutFactors cut_for_modules(const plan::Binding& whole, const PreparedModel& framework,
-                           const PreparedModel* tree);
+CutFactors cut_for_modules(const plan::Binding& whole, const HeldModel& framework,
+                           const HeldModel* tree);
 
 }  // namespace shardweld::app

@@ -224,13 +224,13 @@ constexpr const char* kPassTextConfig =
 
 /// What to leave out of names that begin so.
 std::string prefix_hint(const std::vector<std::string>& stored, const std::string& of_family) {
-    std::vector<std::string> prefixes;
-    for (const std::string& beginning : stored) {
-        if (beginning.ends_with("." + of_family)) {
-            prefixes.push_back("--prefix " + printable(beginning.substr(
-                                                 0, beginning.size() - of_family.size() - 1)));
-        }
-    }
+    std::vector<std::string> prefixes = collect_list(
+        stored,
+        [&](const std::string& beginning) {
+            return "--prefix " +
+                   printable(beginning.substr(0, beginning.size() - of_family.size() - 1));
+        },
+        [&](const std::string& beginning) { return beginning.ends_with("." + of_family); });
     const std::string keep = "--names module keeps all names as they are stored";
     return prefixes.empty() ? keep
                             : joined(prefixes, " or ", [](const std::string& one) { return one; }) +

@@ -19,8 +19,6 @@
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
-#include "quantised.hpp"
-
 namespace shardweld::app {
 
 namespace {
@@ -28,11 +26,11 @@ namespace {
 /// Folds one adapter.
 class Folder {
   public:
-    Folder(const FoldedBase& base, Bound& bound) : base_(base), bound_(bound) {}
+    Folder(const FoldedBase& base, HeldModel& model) : base_(base), model_(model) {}
 
     void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules,
               const std::vector<adapters::TokenRows>& rows) {
-        if (!rows.empty() && base_.prepared.choice.is_untied) {
+        if (!rows.empty() && model_.choice.is_untied) {
             throw Error(ErrorCode::unsupported,
                         "the adapter changes head or embedding, which the base has in one matrix, "
                         "and rows of " +
@@ -47,12 +45,12 @@ class Folder {
         const adapters::ResolvedParameters parameters =
             adapters::resolve_parameters(modules, around_parameters());
         for (const std::string& note : parameters.notes) {
-            bound_.binding.warnings.push_back({"adapter_settings", "", note});
+            model_.binding.warnings.push_back({"adapter_settings", "", note});
         }
         attachment.parameters = parameters.by_module;
         take_uses(modules, attachment.parameters);
         const adapters::Settings settings =
-            modules.empty() ? adapters::Settings() : base_.settle(modules);
+            modules.empty() ? adapters::Settings() : base_.resolve_modules(modules);
         for (adapters::Module& module : modules) {
             if (const auto use = base_.uses.find(module.path); use != base_.uses.end()) {
                 module.rank *= use->second.n_pairs;
@@ -63,19 +61,19 @@ class Folder {
         for (const outputs::Slot& slot : placement.slots) {
             attachment.offsets.push_back(slot.offset);
         }
-        if (base_.prepared.config.text("quantization_config.quant_method")) {
+        if (model_.config.text("quantization_config.quant_method")) {
             attachment.base_hint = kInTwoSteps;
         }
         attachment.hub_name = [this](const std::string& name) { return hub_name(name); };
         attachment.is_of_tree = [this](const std::string& name) {
-            return is_of_tree(base_.prepared, name);
+            return is_of_tree(model_, name);
         };
         for (const std::string& name : base_.names) {
             attachment.base_names.insert(hub_name(name));
         }
-        adapters::attach(bound_.binding.targets, modules, rows, attachment);
+        adapters::attach(model_.binding.targets, modules, rows, attachment);
         require_all_used(factors, modules, placement);
-        bound_.factors = std::move(factors);
+        model_.factors = std::move(factors);
     }
 
   private:
@@ -85,7 +83,7 @@ class Folder {
                           const outputs::Placement& placement) const {
         const plan::FoldedFactors folded(placement);
         std::set<std::size_t> used;
-        for (const plan::Target& target : bound_.binding.targets) {
+        for (const plan::Target& target : model_.binding.targets) {
             used.merge(folded.in(target));
         }
         for (const adapters::Module& module : modules) {
@@ -103,15 +101,15 @@ class Folder {
     }
 
     [[nodiscard]] std::string hub_name(const std::string& name) const {
-        return plan::renamed(*base_.prepared.recipe, name);
+        return plan::renamed(*model_.recipe, name);
     }
 
     [[nodiscard]] adapters::ParameterSurroundings around_parameters() const {
         adapters::ParameterSurroundings known;
-        known.recipe = base_.prepared.recipe.get();
-        known.symbols = base_.prepared.symbols.get();
+        known.recipe = model_.recipe.get();
+        known.symbols = model_.symbols.get();
         known.hub_name = [this](const std::string& name) { return hub_name(name); };
-        for (const plan::Target& target : bound_.binding.targets) {
+        for (const plan::Target& target : model_.binding.targets) {
             known.shapes[target.name] = target.shape;
         }
         known.config_path = base_.sources.adapter_config.path;
@@ -124,7 +122,7 @@ class Folder {
     void take_uses(std::vector<adapters::Module>& modules,
                    std::map<std::size_t, adapters::LoraParameter>& parameters) const {
         std::map<std::string_view, const plan::Target*> by_name;  // the recipe's
-        for (const plan::Target& target : bound_.binding.targets) {
+        for (const plan::Target& target : model_.binding.targets) {
             by_name.emplace(target.name, &target);
             by_name.emplace(target.source, &target);
         }
@@ -159,12 +157,12 @@ class Folder {
     }
 
     const FoldedBase& base_;
-    Bound& bound_;
+    HeldModel& model_;
 };
 
 }  // namespace
 
-bool is_of_tree(const PreparedModel& prepared, const std::string& name) {
+bool is_of_tree(const HeldModel& prepared, const std::string& name) {
     const auto value_of = [&](const std::string& symbol) {
         return prepared.symbols->value(symbol);
     };
@@ -176,8 +174,8 @@ bool is_of_tree(const PreparedModel& prepared, const std::string& name) {
 
 void fold_adapter(const FoldedBase& base, std::vector<plan::Target> factors,
                   std::vector<adapters::Module> modules,
-                  const std::vector<adapters::TokenRows>& rows, Bound& bound) {
-    Folder(base, bound).fold(std::move(factors), std::move(modules), rows);
+                  const std::vector<adapters::TokenRows>& rows, HeldModel& model) {
+    Folder(base, model).fold(std::move(factors), std::move(modules), rows);
 }
 
 }  // namespace shardweld::app

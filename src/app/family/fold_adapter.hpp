@@ -11,7 +11,6 @@
 #include "adapters/settings.hpp"
 #include "plan/binding.hpp"
 
-#include "bound.hpp"
 #include "factor_pairs.hpp"
 #include "model.hpp"
 
@@ -23,22 +22,21 @@ inline constexpr const char* kInTwoSteps =
     "--base";
 
 /// Whether the module tree has a tensor of that name where the base's files may have it otherwise.
-bool is_of_tree(const PreparedModel& prepared, const std::string& name);
+bool is_of_tree(const HeldModel& prepared, const std::string& name);
 
 /// What a fold needs to know beside the targets.
 struct FoldedBase {
-    const PreparedModel& prepared;
     const adapters::SettingsSources& sources;
     const std::map<std::string, FactorUse>& uses;  ///< of a framework's factors
     const std::set<std::string>& names;            ///< of the base's tensors, as adapters know them
     /// Ranks, alpha and scales of modules; warns.
-    std::function<adapters::Settings(const std::vector<adapters::Module>&)> settle;
+    std::function<adapters::Settings(const std::vector<adapters::Module>&)> resolve_modules;
 };
 
-/// Gives the targets of `bound` that the modules change their folds, and `bound` the factors that
+/// Gives the targets of `model` that the modules change their folds, and `model` the factors that
 /// these read. Error as adapters::attach and adapters::resolve_parameters.
 void fold_adapter(const FoldedBase& base, std::vector<plan::Target> factors,
                   std::vector<adapters::Module> modules,
-                  const std::vector<adapters::TokenRows>& rows, Bound& bound);
+                  const std::vector<adapters::TokenRows>& rows, HeldModel& model);
 
 }  // namespace shardweld::app

@@ -40,8 +40,7 @@ void rename_factors(Catalogue& factors, const models::LoraForm& form,
             item.name = std::move(name);
         }
     };
-    std::ranges::for_each(factors.tensors, rename);
-    std::ranges::for_each(factors.shards, rename);
+    catalogue::each_item(factors, rename);
 }
 
 /// A catalogue of the same files, without tensors.
@@ -93,8 +92,7 @@ class FactorSorter {
                 ranks.insert(item.shape.back());
             }
         };
-        std::ranges::for_each(factors.tensors, check);
-        std::ranges::for_each(factors.shards, check);
+        catalogue::each_item(factors, check);
         if (ranks.empty() && !(factors.tensors.empty() && factors.shards.empty())) {
             throw Error(
                 ErrorCode::mismatch,
@@ -156,10 +154,9 @@ class FactorSorter {
         if (!name.ends_with("linear_fc1" + names_.up)) {
             return true;
         }
-        std::set<Index> begins;
-        for (const catalogue::Piece& piece : tensor.pieces) {
-            begins.insert(piece.patch.axes[tensor.shape.size() - 2].lo);
-        }
+        std::set<Index> begins = collect_set(tensor.pieces, [&](const catalogue::Piece& piece) {
+            return piece.patch.axes[tensor.shape.size() - 2].lo;
+        });
         const auto stated =
             factors.facts.contains("etp") ? factors.facts.find("etp") : factors.facts.find("tp");
         const Index ranks = stated == factors.facts.end() ? 0 : stated->second;
@@ -213,7 +210,7 @@ models::Recipe of_parts(const models::Recipe& recipe, bool is_beside) {
 }
 
 /// The recipe of the factors that are there. Error for those of what is no matrix of the family.
-models::Recipe of_stored(const Catalogue& stored, const PreparedModel& framework,
+models::Recipe of_stored(const Catalogue& stored, const HeldModel& framework,
                          const models::LoraForm& form) {
     const models::Recipe& recipe = *framework.recipe;
     const plan::StoreMatcher matcher(form.dialect, recipe, *framework.symbols);
@@ -239,8 +236,7 @@ models::Recipe of_stored(const Catalogue& stored, const PreparedModel& framework
                            : ", of which shardweld knows no matrix in a " + recipe.name + " model"),
             is_weight ? plan::kConfigHint : kMergeThere);
     };
-    std::ranges::for_each(stored.tensors, check);
-    std::ranges::for_each(stored.shards, check);
+    catalogue::each_item(stored, check);
     models::Recipe of_those = form.recipe;
     std::erase_if(of_those.hub,
                   [&](const models::Line& line) { return !names.contains(line.name.text); });
@@ -269,10 +265,10 @@ void settle_account(plan::Binding& whole, const CutFactors& cut, Bytes& repeated
 
 /// A base that was given with --base has the names of a module tree: it is prepared as if it stood
 /// alone. nullopt where there is none.
-std::optional<PreparedModel> prepare_base(const ModelFiles& files, const JobModel& choice,
-                                          const models::LoraNames& names, Catalogue& catalogue) {
+std::optional<HeldModel> prepare_base(const ModelFiles& files, const JobModel& choice,
+                                      const models::LoraNames& names, Catalogue& catalogue) {
     Catalogue adapter = FactorSorter(names).take(catalogue);
-    std::optional<PreparedModel> prepared;
+    std::optional<HeldModel> prepared;
     if (!is_empty(catalogue)) {
         const std::string dialect = std::exchange(catalogue.dialect, kModuleDialect);
         auto is_alone = catalogue.facts.extract(formats::kLoraOnly);
@@ -287,9 +283,9 @@ std::optional<PreparedModel> prepare_base(const ModelFiles& files, const JobMode
 
 }  // namespace
 
-PreparedModel prepare_with_adapter(const ModelFiles& files, const JobModel& choice,
-                                   Catalogue& catalogue) {
-    PreparedModel prepared = prepare_model(files, choice, catalogue);
+HeldModel prepare_with_adapter(const ModelFiles& files, const JobModel& choice,
+                               Catalogue& catalogue) {
+    HeldModel prepared = prepare_model(files, choice, catalogue);
     if (!holds_framework_adapter(catalogue)) {
         return prepared;
     }
@@ -298,7 +294,7 @@ PreparedModel prepare_with_adapter(const ModelFiles& files, const JobModel& choi
                     "the dialect " + prepared.dialect->name + " does not say how adapters are kept",
                     "give one that has `lora` with --recipe");
     }
-    const auto framework = std::make_shared<const PreparedModel>(prepared);
+    const auto framework = std::make_shared<const HeldModel>(prepared);
     if (holds_adapter_only(catalogue)) {
         prepared = prepare_base(files, choice, *framework->dialect->lora, catalogue)
                        .value_or(std::move(prepared));
@@ -313,8 +309,7 @@ Catalogue take_adapter(Catalogue& catalogue, const models::LoraNames& names) {
     return FactorSorter(names).take(catalogue);
 }
 
-std::optional<PreparedModel> module_tree_of(const PreparedModel& framework, const ModelFiles& files,
-                                            Catalogue factors) {
+std::optional<HeldModel> module_tree_of(const HeldModel& framework, Catalogue factors) {
     if (known_type(framework.config).empty()) {
         return std::nullopt;
     }
@@ -322,13 +317,13 @@ std::optional<PreparedModel> module_tree_of(const PreparedModel& framework, cons
     choice.output.form = "dcp";
     choice.like = nullptr;
     choice.output.quantise.reset();
-    return prepare_model(files, choice, factors);
+    return prepare_model(framework.files, choice, factors);
 }
 
-FrameworkAdapter bind_framework_adapter(Catalogue stored, const PreparedModel& framework,
+FrameworkAdapter bind_framework_adapter(Catalogue stored, const HeldModel& framework,
                                         const plan::BindOptions& factors,
                                         const plan::BindOptions& trained, bool is_beside,
-                                        const PreparedModel* tree) {
+                                        const HeldModel* tree) {
     const models::LoraNames& names = *framework.dialect->lora;
     const models::Symbols& symbols = *framework.symbols;
     const models::LoraForm form = models::lora_form(*framework.recipe, *framework.dialect);

@@ -14,8 +14,8 @@ namespace shardweld::app {
 /// result knows the adapter's names, and the rest describes the base: that of the checkpoint, or
 /// the one given with --base, whose tensors have the names of a module tree. Pure. Errors of
 /// prepare_model; Error(unsupported) where the dialect does not say how adapters are kept.
-PreparedModel prepare_with_adapter(const ModelFiles& files, const JobModel& choice,
-                                   catalogue::Catalogue& catalogue);
+HeldModel prepare_with_adapter(const ModelFiles& files, const JobModel& choice,
+                               catalogue::Catalogue& catalogue);
 
 /// Takes all that is the adapter's out of a catalogue; the base is left.
 catalogue::Catalogue take_adapter(catalogue::Catalogue& catalogue, const models::LoraNames& names);
@@ -31,15 +31,14 @@ struct FrameworkAdapter {
 
 /// The module tree that transformers has of the model that a framework's factors are of. nullopt
 /// where it has none: the model's own code has the hub's names.
-std::optional<PreparedModel> module_tree_of(const PreparedModel& framework, const ModelFiles& files,
-                                            catalogue::Catalogue factors);
+std::optional<HeldModel> module_tree_of(const HeldModel& framework, catalogue::Catalogue factors);
 
 /// Binds what take_adapter took. `is_beside`: it is written beside the base, where no tensor keeps
 /// its dtype, under the names of `tree`; null: there is none. Pure. Error(unsupported) for adapters
 /// that are no plain LoRA of matrices; else as plan::bind.
-FrameworkAdapter bind_framework_adapter(catalogue::Catalogue stored, const PreparedModel& framework,
+FrameworkAdapter bind_framework_adapter(catalogue::Catalogue stored, const HeldModel& framework,
                                         const plan::BindOptions& factors,
                                         const plan::BindOptions& trained, bool is_beside,
-                                        const PreparedModel* tree);
+                                        const HeldModel* tree);
 
 }  // namespace shardweld::app

@@ -16,7 +16,6 @@
 #include "models/name_changes.hpp"
 #include "models/sized_lines.hpp"
 #include "models/written_form.hpp"
-#include "outputs/gguf.hpp"
 #include "plan/bind/mismatches.hpp"
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
@@ -52,7 +51,7 @@ const models::Dialect* dialect_of(const models::RecipeLibrary& library, TensorNa
 
 /// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
 const models::Recipe& recipe_of(const models::RecipeLibrary& library,
-                                const models::Dialect* dialect, PreparedModel& prepared,
+                                const models::Dialect* dialect, HeldModel& prepared,
                                 const catalogue::Catalogue& catalogue) {
     const JobModel& choice = prepared.choice;
     const bool is_free = dialect != nullptr && dialect->has_own_names;
@@ -87,7 +86,7 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
 /// Where the recipe's extents are those of stored tensors, its lines for these.
 std::shared_ptr<const models::Recipe> sized_recipe(const models::RecipeLibrary& library,
                                                    const models::Dialect* dialect,
-                                                   const PreparedModel& prepared,
+                                                   const HeldModel& prepared,
                                                    const catalogue::Catalogue& catalogue) {
     const models::Recipe& recipe = *prepared.recipe;
     if (recipe.hub.empty() || models::promises_tensors(recipe) || dialect == nullptr ||
@@ -107,7 +106,7 @@ std::shared_ptr<const models::Recipe> sized_recipe(const models::RecipeLibrary& 
 /// Names of tensors that the family keeps in their precision, as globs, whatever stands in front of
 /// a layer's number: also of those that are written as they are stored.
 std::vector<std::string> kept_names(const models::RecipeLibrary& library,
-                                    const PreparedModel& prepared) {
+                                    const HeldModel& prepared) {
     const models::Recipe* family = prepared.recipe.get();
     try {
         family = family->hub.empty() ? &models::recipe_for(library, prepared.config) : family;
@@ -128,7 +127,7 @@ std::vector<std::string> kept_names(const models::RecipeLibrary& library,
 /// The recipe that knows how names should be, even where the tensors of an adapter alone need none;
 /// null where there is none or names are to stay.
 const models::Recipe* family_of(const models::RecipeLibrary& library, const models::Dialect* stored,
-                                const PreparedModel& prepared) {
+                                const HeldModel& prepared) {
     const bool is_free = stored != nullptr && stored->has_own_names;
     if (!is_free || prepared.choice.names == TensorNames::module) {
         return nullptr;
@@ -168,7 +167,7 @@ const models::Dialect& known_dialect(const models::RecipeLibrary& library,
 
 /// Classes of transformers that store no language model's head: they have none, or it is tied. A
 /// training checkpoint has an entry for a tied one, too.
-bool is_headless_class(const PreparedModel& prepared) {
+bool is_headless_class(const HeldModel& prepared) {
     const auto names = prepared.config.architectures();
     const auto is_called = [&](const char* part) {
         return names.front().find(part) != std::string::npos;
@@ -191,7 +190,7 @@ bool is_headless_class(const PreparedModel& prepared) {
 
 /// Fits the recipe to a checkpoint without a language model's head: a bare base model, or one with
 /// another head. Whether it is one.
-bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
+bool fit_recipe(HeldModel& prepared, const models::Dialect* dialect,
                 const catalogue::Catalogue& catalogue) {
     if (dialect == nullptr || !dialect->has_own_names ||
         !models::promises_tensors(*prepared.recipe)) {
@@ -217,7 +216,7 @@ bool fit_recipe(PreparedModel& prepared, const models::Dialect* dialect,
 }
 
 /// Training renames the class of the live model, and saves that name.
-void name_trained_classes(models::Config& config, PreparedModel& prepared) {
+void name_trained_classes(models::Config& config, HeldModel& prepared) {
     const std::vector<std::string> stated = config.architectures();
     const bool is_text = config.text("architectures").has_value();
     const std::vector<std::string> trained = publish::name_trained_classes(config);
@@ -242,8 +241,7 @@ void name_trained_classes(models::Config& config, PreparedModel& prepared) {
 }
 
 /// The config as the rest of the run sees it.
-models::Config edited_config(const ModelFiles& files, const JobModel& choice,
-                             PreparedModel& prepared) {
+models::Config edited_config(const ModelFiles& files, const JobModel& choice, HeldModel& prepared) {
     models::Config config = models::Config::parse(files.config_text, files.config_path);
     name_trained_classes(config, prepared);
     if (choice.is_tied && config.integer("tie_word_embeddings").value_or(0) != 1) {
@@ -255,7 +253,7 @@ models::Config edited_config(const ModelFiles& files, const JobModel& choice,
     return config;
 }
 
-void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims) {
+void check_config(HeldModel& prepared, const catalogue::StatedConfig& claims) {
     const std::set<std::string> settled = prepared.choice.vocab_size
                                               ? std::set<std::string>{kVocabularyField}
                                               : std::set<std::string>{};
@@ -281,8 +279,8 @@ void check_config(PreparedModel& prepared, const catalogue::StatedConfig& claims
 /// Writes the model as the reference is spelled. A written form has its own names, and only how the
 /// tensors of the family `own` are stored is told; so it is beside an adapter with PEFT's names,
 /// whose modules are found by the recipe's. A framework's factors go by layouts.
-void follow_reference(PreparedModel& prepared, const models::Recipe& own,
-                      const Reference& reference, const catalogue::Catalogue& catalogue) {
+void follow_reference(HeldModel& prepared, const models::Recipe& own, const Reference& reference,
+                      const catalogue::Catalogue& catalogue) {
     // Without one only the tensors of a module tree say how they are stored.
     const bool is_dialect_alone = prepared.recipe->is_form || adapters::holds_adapter(catalogue);
     if ((is_dialect_alone || reference.shapes.empty()) && !prepared.dialect->has_own_names) {
@@ -305,7 +303,7 @@ void follow_reference(PreparedModel& prepared, const models::Recipe& own,
 }
 
 /// The job said that head and embedding are one.
-void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+void check_tying(const HeldModel& prepared, const catalogue::Catalogue& catalogue) {
     if (shares_embeddings(catalogue) && !prepared.is_value && !prepared.choice.is_untied &&
         prepared.symbols->try_value("tied") == 0) {
         throw Error(ErrorCode::mismatch,
@@ -317,7 +315,7 @@ void check_tying(const PreparedModel& prepared, const catalogue::Catalogue& cata
 }
 
 /// Settles whether the model classifies tokens.
-void settle_head(PreparedModel& prepared, const ScoreHead& head) {
+void settle_head(HeldModel& prepared, const ScoreHead& head) {
     prepared.is_value = prepared.choice.is_value ||
                         prepared.config.model_class() == models::ModelClass::token_classification;
     if (!head.evidence.empty() && !prepared.is_value) {
@@ -359,7 +357,7 @@ Warning module_weights_warning(const std::vector<std::string>& weights) {
 
 /// What lies beside the weights, and does not come along. A tokenizer belongs to a model that has a
 /// vocabulary.
-void judge_side_files(PreparedModel& prepared, const ModelFiles& files) {
+void judge_side_files(HeldModel& prepared, const ModelFiles& files) {
     if (!files.lost_assets.empty()) {
         prepared.warnings.push_back(lost_files_warning(files));
     } else if (!files.has_tokenizer && prepared.config.integer(kVocabularyField)) {
@@ -382,7 +380,7 @@ std::string format_of(const catalogue::Catalogue& catalogue) {
 }
 
 /// Exact cover proves that nothing is missing, not that everything means what the recipe says.
-void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+void judge_recipe(HeldModel& prepared, const catalogue::Catalogue& catalogue) {
     const models::Recipe& recipe = *prepared.recipe;
     const models::Dialect& dialect = *prepared.dialect;
     prepared.verification =
@@ -401,7 +399,7 @@ void judge_recipe(PreparedModel& prepared, const catalogue::Catalogue& catalogue
 
 /// Names and forms of llama.cpp, whose files hold whole language models of families that have a
 /// template.
-void take_form(const LibraryPtr& library, bool is_headless, PreparedModel& prepared,
+void take_form(const LibraryPtr& library, bool is_headless, HeldModel& prepared,
                const catalogue::StatedConfig& claims) {
     constexpr std::string_view kFormat = "gguf";
     const models::Dialect* const form = models::form_for(*library, *prepared.recipe, kFormat);
@@ -462,20 +460,19 @@ JobModel model_choice(const Job& job, const JobOutput& output, Purpose sink) {
     return choice;
 }
 
-plan::Model PreparedModel::model() const {
+plan::Model HeldModel::model() const {
     return {recipe.get(), dialect.get(), symbols.get(),
             choice.vocab_size ? fields_of_vocabulary() : std::map<std::string, std::string>(),
             training == nullptr ? nullptr : &training->written()};
 }
 
-models::Symbols PreparedModel::symbols_of(const catalogue::Catalogue& part) const {
+models::Symbols HeldModel::symbols_of(const catalogue::Catalogue& part) const {
     return {*recipe, *dialect, config, known_facts(part, *dialect), given};
 }
 
-PreparedModel prepare_model(const ModelFiles& files, const JobModel& choice,
-                            catalogue::Catalogue& catalogue) {
-    PreparedModel prepared;
-    prepared.choice = choice;
+HeldModel prepare_model(const ModelFiles& files, const JobModel& choice,
+                        catalogue::Catalogue& catalogue) {
+    HeldModel prepared{files, choice};
     // Its recipes and dialects live as long as one of them is used.
     const LibraryPtr library =
         std::make_shared<const models::RecipeLibrary>(models::RecipeLibrary::load(files.recipes));

@@ -1,4 +1,5 @@
-// The model a checkpoint holds: its recipe and the values of the recipe's symbols.
+// The model a checkpoint holds: its files, its recipe, the values of the recipe's symbols, and what
+// its tensors become.
 #pragma once
 
 #include <map>
@@ -13,8 +14,10 @@
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
 #include "models/verification.hpp"
-#include "mpi/comm.hpp"
+#include "outputs/format.hpp"
+#include "plan/bind/quantise.hpp"
 #include "plan/binding.hpp"
+#include "reshape/optimizer.hpp"
 
 #include "model_files.hpp"
 
@@ -35,25 +38,51 @@ JobModel model_choice(const Job& job, const JobOutput& output, Purpose sink);
 
 class TrainingForm;
 
-struct PreparedModel {
-    JobModel choice;
-    /// The family's recipe, with what this checkpoint, a reference and the written form change.
-    std::shared_ptr<const models::Recipe> recipe;
-    std::shared_ptr<const models::Dialect> dialect;
-    std::shared_ptr<const models::Dialect> form;  ///< a written form's; null for hub names
-    models::Verification verification;            ///< of the recipe in the checkpoint's format
-    models::Config config;                        ///< with the command line's changes
-    std::shared_ptr<const models::Symbols> symbols;
-    /// The same model in the names of a framework that keeps an adapter; null: there is none.
-    std::shared_ptr<const PreparedModel> framework;
-    /// The form of a training checkpoint that it is bound in; null: a model's.
-    std::shared_ptr<const TrainingForm> training;
-    std::vector<std::string> kept;   ///< plan::BindOptions::kept
-    bool is_value = false;           ///< the head is score.weight
-    std::vector<Warning> warnings;   ///< e.g. recipe_unverified
-    std::vector<std::string> notes;  ///< for people
+/// The model a checkpoint holds. Each step completes it.
+struct HeldModel {
+    ModelFiles files = {};  ///< that it is prepared by
 
+    // When it is prepared.
+    JobModel choice = {};
+    /// The family's recipe, with what this checkpoint, a reference and the written form change.
+    std::shared_ptr<const models::Recipe> recipe = {};
+    std::shared_ptr<const models::Dialect> dialect = {};
+    std::shared_ptr<const models::Dialect> form = {};  ///< a written form's; null for hub names
+    models::Verification verification = {};            ///< of the recipe in the checkpoint's format
+    models::Config config = {};                        ///< with the command line's changes
+    std::shared_ptr<const models::Symbols> symbols = {};
+    /// The same model in the names of a framework that keeps an adapter; null: there is none.
+    std::shared_ptr<const HeldModel> framework = {};
+    /// The form of a training checkpoint that it is bound in; null: a model's.
+    std::shared_ptr<const TrainingForm> training = {};
+    std::vector<std::string> kept = {};       ///< plan::BindOptions::kept
+    bool is_value = false;                    ///< the head is score.weight
+    std::vector<Warning> warnings = {};       ///< e.g. recipe_unverified
+    std::vector<std::string> notes = {};      ///< for people
     std::map<std::string, Index> given = {};  ///< to symbols, beside what a checkpoint states
+
+    // When its tensors are bound.
+    plan::Binding binding = {};  ///< the model's targets, and behind them a split adapter's
+    /// What folding or dequantising reads, in a file of their own.
+    std::vector<plan::Target> factors = {};
+    /// Weights whose norms a fold into parts of them needs (DoRA).
+    std::vector<plan::Target> normalised = {};
+    std::string adapter_config = {};  ///< written beside a split adapter, "" if there is none
+    bool has_model = true;            ///< false: only an adapter was saved
+    std::optional<plan::Quantisation> quantisation = {};  ///< --quantize
+    /// Made for this model; null: the option's.
+    std::shared_ptr<const outputs::OutputFormat> output = {};
+    std::string doubt = {};           ///< catalogue::Optimizer::doubt
+    bool is_ordered = false;          ///< catalogue::Optimizer::is_ordered
+    std::string optimizer_text = {};  ///< optimizer.json beside its states; "": there are none
+    std::optional<reshape::OptimizerToWrite> optimizer = {};  ///< of its states
+    std::vector<std::string> binding_notes = {};              ///< for people
+    std::vector<std::string> told = {};                       ///< notes on states and supplements
+    std::string unheeded = {};  ///< an option that changes nothing here; "": there is none
+    std::vector<std::string> trace = {};  ///< --trace: what is stored of it
+    /// What was bound: until it is known whether head and embedding are one, and then where it is
+    /// bound in another form, too.
+    std::shared_ptr<catalogue::Catalogue> stored = {};
 
     [[nodiscard]] plan::Model model() const;
     /// The values of symbols where another part of the checkpoint has facts of its own.
@@ -77,8 +106,8 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
 /// certain how (family_names.hpp). Error(unsupported) for a family or dialect without a recipe;
 /// Error(mismatch) listing every field in which config.json contradicts the checkpoint, or where
 /// the prefix is another.
-PreparedModel prepare_model(const ModelFiles& files, const JobModel& choice,
-                            catalogue::Catalogue& catalogue);
+HeldModel prepare_model(const ModelFiles& files, const JobModel& choice,
+                        catalogue::Catalogue& catalogue);
 
 /// What plan::make_plan is to choose by; options win over `resources`.
 plan::PlanChoice plan_choice(const Job& job, const Resources& resources);

@@ -5,7 +5,6 @@
 #include <iterator>
 #include <optional>
 #include <set>
-#include <utility>
 
 #include "adapters/declared.hpp"
 #include "app/survey/own_files.hpp"
@@ -198,12 +197,9 @@ void write_by_module_lines(const Reference& reference, const std::string& logica
 template <typename IsMeant>
 void write_by_lines_of(const Reference& reference, models::Recipe& recipe,
                        const IsMeant& is_meant) {
-    std::set<std::string> logicals;
-    for (const models::Line& line : recipe.module) {
-        if (std::invoke(is_meant, line)) {
-            logicals.insert(line.logical);
-        }
-    }
+    std::set<std::string> logicals =
+        collect_set(recipe.module, &models::Line::logical,
+                    [&](const models::Line& line) { return std::invoke(is_meant, line); });
     for (const std::string& logical : logicals) {
         write_by_module_lines(reference, logical, recipe);
     }
@@ -343,12 +339,9 @@ void check_model_files(const ModelFiles& files, bool needs_recipe) {
 }
 
 void require_readable(const ModelFiles& files) {
-    std::vector<std::string> unreadable;
-    for (const publish::Asset& asset : files.assets) {
-        if (!asset.text && !asset.file) {
-            unreadable.push_back(asset.source.string());
-        }
-    }
+    std::vector<std::string> unreadable = collect_list(
+        files.assets, [](const publish::Asset& asset) { return asset.source.string(); },
+        [&](const publish::Asset& asset) { return !asset.text && !asset.file; });
     if (!unreadable.empty()) {
         throw Error(ErrorCode::io,
                     counted(unreadable.size(), "file") +

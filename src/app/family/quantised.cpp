@@ -90,7 +90,7 @@ void require_no_integers(const models::Config& config, const catalogue::Catalogu
 
 }  // namespace
 
-std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared, const Job& job,
+std::vector<plan::EncodedWeight> encoded_weights(const HeldModel& prepared, const Job& job,
                                                  catalogue::Catalogue& catalogue) {
     const std::optional<DType> dtype = prepared.choice.output.dtype;
     const bool has_others = quantises(job) || has_other_types(job);
@@ -141,10 +141,7 @@ void judge_unscaled(const models::Config& config, const Job& job, plan::Binding&
     if (unscaled.empty() || !config.count("quantization_config")) {
         return;
     }
-    std::set<std::string> names;
-    for (const plan::Target& target : binding.targets) {
-        names.insert(target.name);
-    }
+    std::set<std::string> names = collect_set(binding.targets, &plan::Target::name);
     std::erase_if(unscaled, [&](const std::string& name) {
         return names.contains(name + "_scale_inv") || names.contains(name + "_scale");
     });

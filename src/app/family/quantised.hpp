@@ -13,7 +13,7 @@ namespace shardweld::app {
 /// values: a cast of codes would be wrong. Pure. Error(unsupported) for other types than bf16, for
 /// what plan::take_encoded refuses, and, naming the quantisation, for tensors of one that is not
 /// read: where values are asked for, and where a recipe would miss the weights.
-std::vector<plan::EncodedWeight> encoded_weights(const PreparedModel& prepared, const Job& job,
+std::vector<plan::EncodedWeight> encoded_weights(const HeldModel& prepared, const Job& job,
                                                  catalogue::Catalogue& catalogue);
 
 /// Error(unsupported) for 8-bit floats that would be cast, folded into or quantised although no

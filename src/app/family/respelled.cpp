@@ -28,7 +28,7 @@ std::string respelled(const std::string& name, const Respelling& way) {
 /// The names of the base as the family has them.
 class BaseNames {
   public:
-    BaseNames(const PreparedModel& prepared, const catalogue::Catalogue& catalogue)
+    BaseNames(const HeldModel& prepared, const catalogue::Catalogue& catalogue)
         : recipe_(*prepared.recipe) {
         catalogue::each_name(catalogue, [&](const std::string& stored) {
             const adapters::PeftName name = adapters::read_name(stored);
@@ -127,7 +127,7 @@ void respell_all(catalogue::Catalogue& catalogue, const Respelling& way) {
 
 }  // namespace
 
-std::vector<Respelling> take_base_names(const PreparedModel& prepared,
+std::vector<Respelling> take_base_names(const HeldModel& prepared,
                                         catalogue::Catalogue& catalogue) {
     const WeightNames weights = adapters::changed_weights(catalogue).by_factors;
     const BaseNames base(prepared, catalogue);

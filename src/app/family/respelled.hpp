@@ -9,8 +9,7 @@ namespace shardweld::app {
 /// Renames the factors' modules as the base has them, where some beginning of theirs stands for one
 /// of the base's and no other way leads to modules of the base for all; gives what it did. PEFT's
 /// names only.
-std::vector<Respelling> take_base_names(const PreparedModel& prepared,
-                                        catalogue::Catalogue& catalogue);
+std::vector<Respelling> take_base_names(const HeldModel& prepared, catalogue::Catalogue& catalogue);
 
 /// A module's path as the adapter has it, by which its settings are looked up.
 std::string original_path(const std::vector<Respelling>& respelled, const std::string& path);

@@ -16,7 +16,7 @@ namespace shardweld::app {
 namespace {
 
 /// Whether names are to be those of the hub, and tensors without a line are written as they are.
-bool is_followed(const PreparedModel& prepared) {
+bool is_followed(const HeldModel& prepared) {
     return prepared.dialect->has_own_names && prepared.choice.names == TensorNames::hub &&
            prepared.training == nullptr && !prepared.recipe->is_form;
 }
@@ -37,24 +37,21 @@ std::map<std::string, std::string> second_names(const models::SavedModel& saved,
 
 }  // namespace
 
-bool has_second_names(const PreparedModel& prepared, const catalogue::Catalogue& catalogue) {
+bool has_second_names(const HeldModel& prepared, const catalogue::Catalogue& catalogue) {
     return is_followed(prepared) && !models::promises_tensors(*prepared.recipe) &&
            !models::SavedModel(prepared.config, known_type(prepared.config))
                 .second_names(stored_names_in(catalogue))
                 .empty();
 }
 
-void follow_saved_form(const PreparedModel& prepared, plan::Binding& binding) {
+void follow_saved_form(const HeldModel& prepared, plan::Binding& binding) {
     const bool has_recipe = models::promises_tensors(*prepared.recipe);
     if (!is_followed(prepared) ||
         (has_recipe && models::ConfigTree(prepared.config).parts().empty())) {
         return;
     }
     const models::SavedModel saved(prepared.config, known_type(prepared.config));
-    std::vector<std::string> names;
-    for (const plan::Target& target : binding.targets) {
-        names.push_back(target.name);
-    }
+    std::vector<std::string> names = collect_list(binding.targets, &plan::Target::name);
     require_saved_names(prepared.config, *prepared.recipe, saved, has_recipe, names);
     if (!has_recipe) {
         plan::write_once(second_names(saved, prepared.recipe->renames, names), binding);

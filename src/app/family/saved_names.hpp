@@ -13,10 +13,10 @@ struct Catalogue;
 namespace shardweld::app {
 
 /// Whether the checkpoint has second names of tensors that save_pretrained writes once.
-bool has_second_names(const PreparedModel& prepared, const catalogue::Catalogue& catalogue);
+bool has_second_names(const HeldModel& prepared, const catalogue::Catalogue& catalogue);
 
 /// Brings what is written of a module tree as it is stored in line with what transformers saves:
 /// second names of a tensor go. Error(unsupported) listing tensors that it gives other names.
-void follow_saved_form(const PreparedModel& prepared, plan::Binding& binding);
+void follow_saved_form(const HeldModel& prepared, plan::Binding& binding);
 
 }  // namespace shardweld::app

@@ -1,7 +1,6 @@
 #include "shown_names.hpp"
 
 #include <algorithm>
-#include <string>
 #include <string_view>
 
 #include "formats/format.hpp"

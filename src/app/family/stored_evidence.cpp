@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -138,12 +137,11 @@ using catalogue::Tensor;
 
 /// Its pieces in the order of their rows, without replicas.
 std::vector<const catalogue::Piece*> parts_of(const Tensor& tensor) {
-    std::vector<const catalogue::Piece*> parts;
-    for (const catalogue::Piece& piece : tensor.pieces) {
-        if (piece.replica == 0 && !piece.patch.axes.empty()) {
-            parts.push_back(&piece);
-        }
-    }
+    std::vector<const catalogue::Piece*> parts = collect_list(
+        tensor.pieces, [](const catalogue::Piece& piece) { return &piece; },
+        [&](const catalogue::Piece& piece) {
+            return piece.replica == 0 && !piece.patch.axes.empty();
+        });
     std::ranges::sort(parts, {},
                       [](const catalogue::Piece* piece) { return piece->patch.axes[0].lo; });
     return parts;

@@ -55,7 +55,7 @@ bool is_cut_in_segments(const models::Line& weight) {
 /// tensor again.
 class SegmentJoiner {
   public:
-    explicit SegmentJoiner(const PreparedModel& framework)
+    explicit SegmentJoiner(const HeldModel& framework)
         : names_(*framework.dialect->lora),
           symbols_(*framework.symbols),
           weights_(*framework.dialect, *framework.recipe, symbols_) {}
@@ -188,7 +188,7 @@ Bytes spread_shared(Catalogue& factors, const models::LoraNames& names) {
     return copied;
 }
 
-std::set<std::string> join_segments(Catalogue& factors, const PreparedModel& framework) {
+std::set<std::string> join_segments(Catalogue& factors, const HeldModel& framework) {
     return SegmentJoiner(framework).join(factors);
 }
 
@@ -214,7 +214,7 @@ void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& nam
     }
 }
 
-void require_order(const Catalogue& factors, const PreparedModel& framework,
+void require_order(const Catalogue& factors, const HeldModel& framework,
                    const std::set<std::string>& joined) {
     const models::LoraNames& names = *framework.dialect->lora;
     const plan::StoreMatcher weights(*framework.dialect, *framework.recipe, *framework.symbols);

@@ -25,7 +25,7 @@ Bytes spread_shared(catalogue::Catalogue& factors, const models::LoraNames& name
 
 /// B whose segments are stored one by one ("X.linear_out.weight.z"), as the weight's are, is one
 /// tensor again. Gives the names of these. Error(mismatch) where a segment is missing.
-std::set<std::string> join_segments(catalogue::Catalogue& factors, const PreparedModel& framework);
+std::set<std::string> join_segments(catalogue::Catalogue& factors, const HeldModel& framework);
 
 /// Factors B whose rows the reader found by ranks come in the order of the weight's.
 void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
@@ -34,7 +34,7 @@ void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& nam
 /// Error(unsupported) for B of a weight in segments in pieces of several ranks, but for gate and
 /// up, whose order is known: whether the rows of each rank were put in order, nothing stored says.
 /// `joined`: what was stored by segments.
-void require_order(const catalogue::Catalogue& factors, const PreparedModel& framework,
+void require_order(const catalogue::Catalogue& factors, const HeldModel& framework,
                    const std::set<std::string>& joined);
 
 }  // namespace shardweld::app

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <optional>
-#include <span>
 #include <tuple>
 #include <utility>
 
@@ -60,13 +59,14 @@ bool is_copied(const plan::Target& target, const plan::TensorPiece::InTemplate& 
 
 /// "optimizer* (520.0 kB)": what training leaves in checkpoints, whose weights are now others.
 std::vector<std::string> states_in(const catalogue::Catalogue& catalogue) {
-    std::vector<std::string> states;
-    for (const catalogue::Ignored& row : catalogue.ignored) {
-        if (row.reason == formats::kTrainingState && row.bytes > 0) {
-            states.push_back(row.pattern + " (" + human_bytes(row.bytes) + ")");
-        }
-    }
-    return states;
+    return collect_list(
+        catalogue.ignored,
+        [&](const catalogue::Ignored& row) {
+            return row.pattern + " (" + human_bytes(row.bytes) + ")";
+        },
+        [&](const catalogue::Ignored& row) {
+            return row.reason == formats::kTrainingState && row.bytes > 0;
+        });
 }
 
 /// The large gaps of a file between these spans of bytes, as tensors of bytes.
@@ -101,7 +101,7 @@ class ImageReader {
   public:
     explicit ImageReader(std::shared_ptr<const Checkpoint> like) : like_(std::move(like)) {}
 
-    void read(std::size_t at, Bytes offset, std::span<std::byte> out) {
+    void read(std::size_t at, Bytes offset, ByteSpan out) {
         if (open_ != at) {
             file_ = io::InputFile::open(path_of(at));
             open_ = at;
@@ -131,13 +131,10 @@ class ImageReader {
 
   private:
     static std::vector<outputs::StatedSum> stated(const std::vector<formats::RecordSum>& records) {
-        std::vector<outputs::StatedSum> sums;
-        sums.reserve(records.size());
-        for (const formats::RecordSum& record : records) {
-            sums.push_back(
-                {record.begin, record.size, {record.places.begin(), record.places.end()}});
-        }
-        return sums;
+        return collect_list(records, [&](const formats::RecordSum& record) {
+            return outputs::StatedSum{
+                record.begin, record.size, {record.places.begin(), record.places.end()}};
+        });
     }
 
     [[nodiscard]] fs::path path_of(std::size_t at) const {
@@ -306,10 +303,7 @@ bool TemplateForm::is_written(const Entry& entry, const std::set<std::string>& w
 }
 
 void TemplateForm::keep_others(plan::Binding& binding) const {
-    std::set<std::string> written;
-    for (const plan::Target& target : binding.targets) {
-        written.insert(target.name);
-    }
+    std::set<std::string> written = collect_set(binding.targets, &plan::Target::name);
     require_same_size(written);
     std::vector<std::string> kept;
     for (const auto& [name, entry] : entries_) {
@@ -392,7 +386,7 @@ std::shared_ptr<const outputs::OutputFormat> TemplateForm::format(plan::Binding&
     add_gaps(binding, image);
     std::ranges::stable_sort(binding.targets, natural_less, &plan::Target::name);
     const auto reader = std::make_shared<ImageReader>(like_);
-    image.read = [reader](std::size_t at, Bytes offset, std::span<std::byte> out) {
+    image.read = [reader](std::size_t at, Bytes offset, ByteSpan out) {
         reader->read(at, offset, out);
     };
     image.sums = [reader](std::size_t at) { return reader->sums(at); };

@@ -143,10 +143,7 @@ plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
 
 std::vector<plan::Target> TrainingForm::steps(double step,
                                               const std::vector<plan::Target>& states) const {
-    std::set<std::string_view> names;
-    for (const plan::Target& target : states) {
-        names.insert(target.name);
-    }
+    std::set<std::string_view> names = collect_set<std::string_view>(states, &plan::Target::name);
     std::vector<plan::Target> targets;
     if (state_ == nullptr || !state_->arrangement.step_beside) {
         return targets;
@@ -182,10 +179,7 @@ std::vector<plan::Target> TrainingForm::steps(double step,
 
 std::vector<reshape::Parameter> TrainingForm::parameters(
     const std::vector<plan::Target>& states) const {
-    std::set<std::string_view> names;
-    for (const plan::Target& target : states) {
-        names.insert(target.name);
-    }
+    std::set<std::string_view> names = collect_set<std::string_view>(states, &plan::Target::name);
     std::vector<reshape::PlacedTensor> written;
     if (state_ != nullptr) {
         std::ranges::copy_if(state_->placed, std::back_inserter(written),
@@ -236,11 +230,7 @@ TrainingForm::Passing TrainingForm::passing() const {
 namespace {
 
 std::size_t n_pieces(const std::vector<reshape::PlacedTensor>& placed) {
-    std::size_t n = 0;
-    for (const reshape::PlacedTensor& tensor : placed) {
-        n += tensor.pieces.size();
-    }
-    return n;
+    return add_up(placed, [](const reshape::PlacedTensor& tensor) { return tensor.pieces.size(); });
 }
 
 /// Leaves one piece for each target, a copy if that is one: optional tensors that are not stored

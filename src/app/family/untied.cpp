@@ -36,7 +36,7 @@ constexpr const char* kSplitInstead =
     "use --lora split, and load base and adapter with peft: it keeps them apart";
 
 /// What the adapter's names say that it changes.
-ChangedWeights changed_by_adapter(const PreparedModel& prepared, const Catalogue& catalogue) {
+ChangedWeights changed_by_adapter(const HeldModel& prepared, const Catalogue& catalogue) {
     if (prepared.framework == nullptr) {
         return adapters::changed_weights(catalogue);
     }
@@ -55,7 +55,7 @@ ChangedWeights changed_by_adapter(const PreparedModel& prepared, const Catalogue
 }
 
 /// Whether a stored name is that of a logical tensor of which there is one.
-bool is_called(const PreparedModel& model, const std::string& logical, const std::string& name) {
+bool is_called(const HeldModel& model, const std::string& logical, const std::string& name) {
     const std::string hub = plan::renamed(*model.recipe, name);
     return std::ranges::any_of(model.dialect->store, [&](const models::Line& line) {
         return line.logical == logical && (line.name.text == name || line.name.text == hub);
@@ -71,9 +71,8 @@ struct Change {
     [[nodiscard]] bool unties() const { return is_by_factors || head.empty() != embedding.empty(); }
 };
 
-Change change_of(const SameRule& rule, const PreparedModel& prepared,
-                 const ChangedWeights& changed) {
-    const PreparedModel& named = prepared.framework == nullptr ? prepared : *prepared.framework;
+Change change_of(const SameRule& rule, const HeldModel& prepared, const ChangedWeights& changed) {
+    const HeldModel& named = prepared.framework == nullptr ? prepared : *prepared.framework;
     Change change;
     for (const auto* const weights : {&changed.by_factors, &changed.as_whole}) {
         for (const std::string& name : *weights) {
@@ -88,7 +87,7 @@ Change change_of(const SameRule& rule, const PreparedModel& prepared,
 }
 
 /// The name under which a logical tensor would be stored; "" where the model has none.
-std::string stored_name(const PreparedModel& prepared, const std::string& logical) {
+std::string stored_name(const HeldModel& prepared, const std::string& logical) {
     const auto line = std::ranges::find_if(prepared.dialect->store, [&](const models::Line& one) {
         return one.logical == logical && one.name.captures.empty() &&
                prepared.symbols->holds(one.condition);
@@ -100,7 +99,7 @@ std::string stored_name(const PreparedModel& prepared, const std::string& logica
 /// it, or a trained one.
 enum class Holds { nothing, of_base, of_wrapped, trained };
 
-Holds held(const std::string& name, const PreparedModel& prepared, const std::string& logical) {
+Holds held(const std::string& name, const HeldModel& prepared, const std::string& logical) {
     const adapters::PeftName peft = adapters::read_name(name);
     if (peft.role == TensorRole::factor || !is_called(prepared, logical, peft.module_name)) {
         return Holds::nothing;
@@ -145,8 +144,8 @@ bool is_outgrown(const std::string& held, const std::string& source, Catalogue& 
 
 /// Gives `logical` the matrix of `other` as it was before the training, where it has none. An
 /// adapter for a grown vocabulary is saved with the base's matrix, which has the new rows.
-void copy_missing(const PreparedModel& prepared, const std::string& logical,
-                  const std::string& other, Catalogue& catalogue) {
+void copy_missing(const HeldModel& prepared, const std::string& logical, const std::string& other,
+                  Catalogue& catalogue) {
     std::string source;
     std::string stored;
     bool is_held = false;
@@ -171,7 +170,7 @@ void copy_missing(const PreparedModel& prepared, const std::string& logical,
 }
 
 /// What is the pair's in a family that has a recipe.
-std::vector<SameRule> pairs_of(const PreparedModel& prepared) {
+std::vector<SameRule> pairs_of(const HeldModel& prepared) {
     std::vector<SameRule> pairs;
     std::ranges::copy_if(
         prepared.recipe->same, std::back_inserter(pairs), [&](const SameRule& rule) {
@@ -180,7 +179,7 @@ std::vector<SameRule> pairs_of(const PreparedModel& prepared) {
     return pairs;
 }
 
-Warning warning_of(const Change& change, const PreparedModel& prepared, const SameRule& rule) {
+Warning warning_of(const Change& change, const HeldModel& prepared, const SameRule& rule) {
     const std::string head = stored_name(prepared, rule.a);
     const std::string embedding = stored_name(prepared, rule.b);
     const bool is_both = !change.head.empty() && !change.embedding.empty();
@@ -195,13 +194,13 @@ Warning warning_of(const Change& change, const PreparedModel& prepared, const Sa
 }
 
 /// The class has a language model's head.
-bool is_language_class(const PreparedModel& prepared) {
+bool is_language_class(const HeldModel& prepared) {
     const std::vector<std::string> names = prepared.config.architectures();
     return !names.empty() && is_known_as(names.front(), "class with a language model's head");
 }
 
 /// Recipes know what stands for both; where they have no head names and config.json alone tell.
-void require_apart_without_recipe(const PreparedModel& prepared, const Catalogue& catalogue) {
+void require_apart_without_recipe(const HeldModel& prepared, const Catalogue& catalogue) {
     const ChangedWeights changed = changed_by_adapter(prepared, catalogue);
     std::string found;
     for (const auto* const weights : {&changed.by_factors, &changed.as_whole}) {
@@ -230,7 +229,7 @@ void require_apart_without_recipe(const PreparedModel& prepared, const Catalogue
     }
 }
 
-void note_spelling(PreparedModel& prepared) {
+void note_spelling(HeldModel& prepared) {
     for (const Respelling& way : prepared.choice.respelled) {
         prepared.notes.push_back("names that begin with " + printable(way.from) +
                                  " in the adapter are taken for the base's, which begin with " +
@@ -240,7 +239,7 @@ void note_spelling(PreparedModel& prepared) {
 
 }  // namespace
 
-void untie(models::Config& config, const PreparedModel& tied) {
+void untie(models::Config& config, const HeldModel& tied) {
     auto all = parse_known_json<nlohmann::ordered_json>(without_nonfinite(config.text_to_write()));
     all[kTied] = false;
     for (const std::string_view inner : kInnerConfigs) {
@@ -261,8 +260,8 @@ void untie(models::Config& config, const PreparedModel& tied) {
     }
 }
 
-PreparedModel prepare_for_fold(ModelFiles& files, JobModel choice, Catalogue& catalogue) {
-    PreparedModel tied = prepare_with_adapter(files, choice, catalogue);
+HeldModel prepare_for_fold(ModelFiles files, JobModel choice, Catalogue& catalogue) {
+    HeldModel tied = prepare_with_adapter(files, choice, catalogue);
     if (choice.lora != Lora::fold) {
         return tied;
     }
@@ -283,13 +282,12 @@ PreparedModel prepare_for_fold(ModelFiles& files, JobModel choice, Catalogue& ca
     if (!choice.is_untied && std::ranges::none_of(changes, &Change::unties)) {
         return tied;
     }
-    const std::string stated = files.config_text;
-    models::Config config = models::Config::parse(stated, files.config_path);
+    models::Config config = models::Config::parse(files.config_text, files.config_path);
     untie(config, tied);
     files.config_text = config.text_to_write();
     choice.is_tied = false;
     choice.is_untied = true;
-    PreparedModel prepared = prepare_with_adapter(files, choice, catalogue);
+    HeldModel prepared = prepare_with_adapter(files, choice, catalogue);
     note_spelling(prepared);
     for (std::size_t i = 0; i < pairs.size(); ++i) {
         const SameRule& rule = pairs[i];
@@ -305,7 +303,6 @@ PreparedModel prepare_for_fold(ModelFiles& files, JobModel choice, Catalogue& ca
                 .set_detail(rule.origin);
         }
         if (stored_name(prepared, rule.a).empty()) {  // a model without a language model's head
-            files.config_text = stated;
             return tied;
         }
         copy_missing(prepared, rule.a, rule.b, catalogue);

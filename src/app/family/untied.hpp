@@ -11,12 +11,12 @@
 namespace shardweld::app {
 
 /// Writes into a config that head and embedding are two, wherever the family's loaders look.
-void untie(models::Config& config, const PreparedModel& tied);
+void untie(models::Config& config, const HeldModel& tied);
 
 /// prepare_with_adapter. Where a folded adapter changes head or embedding of a model that ties
-/// them, `files` say that they are two, and `catalogue` holds what stood for both under either
-/// name; a warning says so. Error(unsupported) for a family that always ties them, and where no
-/// recipe tells what its head is called.
-PreparedModel prepare_for_fold(ModelFiles& files, JobModel choice, catalogue::Catalogue& catalogue);
+/// them, the result's files say that they are two, and `catalogue` holds what stood for both under
+/// either name; a warning says so. Error(unsupported) for a family that always ties them, and where
+/// no recipe tells what its head is called.
+HeldModel prepare_for_fold(ModelFiles files, JobModel choice, catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::app

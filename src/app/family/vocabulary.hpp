@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "core/index.hpp"
@@ -24,8 +23,6 @@ namespace shardweld::app {
 struct TokenizerTokens {
     Index count = 0;   ///< the largest number of a token, and one
     std::string file;  ///< that holds it
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.count, self.file); };
 };
 
 /// The tokens in tokenizer.json, vocab.json, added_tokens.json and tokenizer_config.json among the

@@ -18,11 +18,11 @@ namespace shardweld::app {
 namespace {
 
 /// The model as the reader of a HuggingFace directory would find it.
-catalogue::Catalogue as_stored(const BoundModel& model, std::uint32_t first_file) {
+catalogue::Catalogue as_stored(const HeldModel& model, std::uint32_t first_file) {
     catalogue::Catalogue stored;
     stored.format = "huggingface";
     stored.dialect = "hf_module";
-    stored.tensors = plan::as_tensors(model.bound.binding.targets, first_file);
+    stored.tensors = plan::as_tensors(model.binding.targets, first_file);
     return stored;
 }
 
@@ -59,12 +59,11 @@ std::vector<plan::Target> normalised_of(const std::vector<plan::Target>& targets
 
 }  // namespace
 
-publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>& targets) {
-    publish::Facts facts =
-        publish::facts_of(targets, model.bound.binding.logicals, *model.prepared.recipe);
-    facts.predictions = model.bound.binding.n_predictions;
-    facts.to_token_classes = model.prepared.is_value;
-    const auto& made = model.bound.quantisation;
+publish::Facts facts_of(const HeldModel& model, const std::vector<plan::Target>& targets) {
+    publish::Facts facts = publish::facts_of(targets, model.binding.logicals, *model.recipe);
+    facts.predictions = model.binding.n_predictions;
+    facts.to_token_classes = model.is_value;
+    const auto& made = model.quantisation;
     if (made && !facts_of(made->encoding).is_ggml()) {
         facts.quantisation = publish::quantisation_config(made->encoding, made->kept);
     }
@@ -77,34 +76,34 @@ bool is_cut_from_model(const Job& job, const catalogue::Catalogue& catalogue) {
     return is_folded || plan::holds_encoded(catalogue);
 }
 
-BoundModel cut_from(const BoundModel& model, const std::string& form,
-                    std::shared_ptr<const Checkpoint> like, std::uint32_t n_files) {
-    if (model.bound.optimizer) {
+HeldModel cut_from(const HeldModel& model, const std::string& form,
+                   std::shared_ptr<const Checkpoint> like, std::uint32_t n_files) {
+    if (model.optimizer) {
         throw Error(ErrorCode::unsupported,
                     "the weights are made on the way (an adapter is folded into them, or they are "
                     "stored as codes), and states of an optimizer belong to weights as they were "
                     "trained",
                     formats::kWeightsOnly);
     }
-    const plan::Binding& whole = model.bound.binding;
-    BoundModel cut{model.files, {}, {}, model.trace, {}};
-    cut.files.config_text =
-        publish::true_config(model.prepared.config, facts_of(model, whole.targets))
-            .config.text_to_write();
+    const plan::Binding& whole = model.binding;
+    ModelFiles files = model.files;
+    files.config_text =
+        publish::true_config(model.config, facts_of(model, whole.targets)).config.text_to_write();
     catalogue::Catalogue stored = as_stored(model, n_files);
-    JobModel choice = choice_for(model.prepared.choice, form);
+    JobModel choice = choice_for(model.choice, form);
     choice.like = std::move(like);
-    cut.prepared = prepare_model(cut.files, choice, stored);
-    cut.prepared.warnings = both(model.prepared.warnings, cut.prepared.warnings);
-    plan::Binding& binding = cut.bound.binding;
-    binding = plan::bind(std::move(stored), cut.prepared.model(), bind_options_of(cut.prepared));
+    HeldModel cut = prepare_model(files, choice, stored);
+    cut.trace = model.trace;
+    cut.warnings = both(model.warnings, cut.warnings);
+    plan::Binding& binding = cut.binding;
+    binding = plan::bind(std::move(stored), cut.model(), bind_options_of(cut));
     plan::recut(whole.targets, n_files, binding.targets);
     binding.same.clear();
     binding.ledger = whole.ledger;
     binding.warnings = both(whole.warnings, binding.warnings);
-    cut.bound.normalised = normalised_of(whole.targets);
-    cut.bound.notes = model.bound.notes;
-    cut.bound.unheeded = model.bound.unheeded;
+    cut.normalised = normalised_of(whole.targets);
+    cut.binding_notes = model.binding_notes;
+    cut.unheeded = model.unheeded;
     return cut;
 }
 

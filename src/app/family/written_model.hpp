@@ -8,12 +8,12 @@
 #include "app/settings/job.hpp"
 #include "publish/config_edits.hpp"
 
-#include "bound.hpp"
+#include "model.hpp"
 
 namespace shardweld::app {
 
 /// What the config.json of these targets has to say, which are the model's or were.
-publish::Facts facts_of(const BoundModel& model, const std::vector<plan::Target>& targets);
+publish::Facts facts_of(const HeldModel& model, const std::vector<plan::Target>& targets);
 
 /// Whether a training checkpoint is cut from the model's weights because these are made first: a
 /// LoRA adapter is folded into them, or they are stored as codes.
@@ -23,7 +23,7 @@ bool is_cut_from_model(const Job& job, const catalogue::Catalogue& catalogue);
 /// would have if the model were written and then reshaped. Files of the model are numbered below
 /// `n_files`. Factors stay with the model. Pure. Errors of prepare_model, plan::bind and
 /// plan::recut.
-BoundModel cut_from(const BoundModel& model, const std::string& form,
-                    std::shared_ptr<const Checkpoint> like, std::uint32_t n_files);
+HeldModel cut_from(const HeldModel& model, const std::string& form,
+                   std::shared_ptr<const Checkpoint> like, std::uint32_t n_files);
 
 }  // namespace shardweld::app

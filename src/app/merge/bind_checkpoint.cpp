@@ -1,18 +1,16 @@
 #include "bind_checkpoint.hpp"
 
 #include <algorithm>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "app/family/bind_model.hpp"
 #include "app/family/saved_names.hpp"
 #include "app/family/untied.hpp"
-#include "core/text.hpp"
 #include "models/config.hpp"
 #include "models/config_tree.hpp"
 #include "models/saved_form.hpp"
-#include "mpi/share.hpp"
 #include "plan/bind/trace.hpp"
 #include "shardweld/error.hpp"
 
@@ -25,30 +23,30 @@ namespace {
 /// The metadata where they may be bound anew, for a binding consumes them: where the recipe ties
 /// two tensors that may turn out to differ (models with a tied head are small), and for another
 /// form.
-std::optional<catalogue::Catalogue> kept_if_needed(const PreparedModel& prepared,
-                                                   const catalogue::Catalogue& catalogue) {
+std::shared_ptr<catalogue::Catalogue> kept_if_needed(const HeldModel& prepared,
+                                                     const catalogue::Catalogue& catalogue) {
     const auto& rules = prepared.recipe->same;
     const bool is_tied = std::ranges::any_of(
         rules, [&](const auto& rule) { return prepared.symbols->holds(rule.condition); });
     return is_tied || has_second_names(prepared, catalogue) || prepared.choice.is_bound_again
-               ? std::optional(catalogue)
-               : std::nullopt;
+               ? std::make_shared<catalogue::Catalogue>(catalogue)
+               : nullptr;
 }
 
-BoundModel bind(const Run& run, const Input& input, ModelFiles files,
-                catalogue::Catalogue catalogue, const JobModel& choice) {
+HeldModel bind(const Run& run, const Input& input, ModelFiles files, catalogue::Catalogue catalogue,
+               const JobModel& choice) {
     const std::string& trace = run.job.run.trace;
-    BoundModel model{std::move(files), {}, {}, {}, {}};
+    HeldModel model;
     mpi::collectively(run.comm, [&] {
-        model.prepared = prepare_for_fold(model.files, choice, catalogue);
-        model.kept = kept_if_needed(model.prepared, catalogue);
+        model = prepare_for_fold(std::move(files), choice, catalogue);
+        model.stored = kept_if_needed(model, catalogue);
         if (!trace.empty()) {
-            model.trace = plan::trace_stored(catalogue, model.prepared.model(), trace);
+            model.trace = plan::trace_stored(catalogue, model.model(), trace);
         }
-        model.bound = bind_model(model.prepared, model.files, run.job, std::move(catalogue));
+        bind_model(model, run.job, std::move(catalogue));
     });
-    input.sums->use_records_of(model.bound.binding.targets);
-    input.sums->use_records_of(model.bound.factors);
+    input.sums->use_records_of(model.binding.targets);
+    input.sums->use_records_of(model.factors);
     return model;
 }
 
@@ -82,25 +80,25 @@ std::string said_untied(const models::Config& config) {
 }
 
 /// Both are kept, unless the checkpoint itself says that they are one.
-BoundModel bind_untied(const Run& run, const Input& input, BoundModel tied, const Untied& untied) {
+HeldModel bind_untied(const Run& run, const Input& input, HeldModel tied, const Untied& untied) {
     const std::string text = text_of(untied);
-    catalogue::Catalogue catalogue = std::move(tied.kept).value();
+    catalogue::Catalogue catalogue = std::move(*tied.stored);
     if (shares_embeddings(catalogue)) {
         throw Error(ErrorCode::mismatch, text + " and the training job shared them",
                     "copy all files from one save: the checkpoint contradicts itself");
     }
     ModelFiles files = std::move(tied.files);
-    JobModel choice = tied.prepared.choice;
+    JobModel choice = tied.choice;
     models::Config config = models::Config::parse(files.config_text, files.config_path);
-    if (!models::promises_tensors(*tied.prepared.recipe)) {
+    if (!models::promises_tensors(*tied.recipe)) {
         files.config_text = said_untied(config);
     } else {
-        untie(config, tied.prepared);
+        untie(config, tied);
         files.config_text = config.text_to_write();
     }
     choice.is_tied = false;
     tied = {};
-    BoundModel model = bind(run, input, std::move(files), std::move(catalogue), choice);
+    HeldModel model = bind(run, input, std::move(files), std::move(catalogue), choice);
     warn(
         run,
         Warning{"tied_differs", untied.stored_name,
@@ -109,13 +107,13 @@ BoundModel bind_untied(const Run& run, const Input& input, BoundModel tied, cons
 }
 
 /// Copies that must equal another tensor are compared with it, by the ranks that are here.
-BoundModel resolve_ties(const Run& run, const Input& input, BoundModel model,
-                        const plan::PlanChoice& choice) {
-    const std::vector<Untied> untied = compare_same(
-        run.comm, model.bound.binding, source_of(run, input), input.visibility, choice);
+HeldModel resolve_ties(const Run& run, const Input& input, HeldModel model,
+                       const plan::PlanChoice& choice) {
+    const std::vector<Untied> untied =
+        compare_same(run.comm, model.binding, source_of(run, input), input.visibility, choice);
     if (untied.empty()) {
-        if (!model.prepared.choice.is_bound_again) {
-            model.kept.reset();
+        if (!model.choice.is_bound_again) {
+            model.stored.reset();
         }
         return model;
     }
@@ -128,10 +126,10 @@ BoundModel resolve_ties(const Run& run, const Input& input, BoundModel model,
 
 }  // namespace
 
-BoundModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
-                           catalogue::Catalogue catalogue, const JobModel& wanted,
-                           const plan::PlanChoice& choice) {
-    BoundModel model = bind(run, input, std::move(files), std::move(catalogue), wanted);
+HeldModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
+                          catalogue::Catalogue catalogue, const JobModel& wanted,
+                          const plan::PlanChoice& choice) {
+    HeldModel model = bind(run, input, std::move(files), std::move(catalogue), wanted);
     return resolve_ties(run, input, std::move(model), choice);
 }
 

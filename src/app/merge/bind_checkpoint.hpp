@@ -1,7 +1,7 @@
 // One checkpoint, bound to its model.
 #pragma once
 
-#include "app/family/bound.hpp"
+#include "app/family/model.hpp"
 #include "app/report/run.hpp"
 #include "app/survey/input.hpp"
 #include "catalogue/catalogue.hpp"
@@ -13,8 +13,8 @@ namespace shardweld::app {
 /// that must equal another tensor are compared with it, by the ranks that are here, and bound anew
 /// as tensors of their own where they differ. Errors as plan::bind; Error(mismatch) where tied
 /// tensors differ that may not.
-BoundModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
-                           catalogue::Catalogue catalogue, const JobModel& wanted,
-                           const plan::PlanChoice& choice);
+HeldModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
+                          catalogue::Catalogue catalogue, const JobModel& wanted,
+                          const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

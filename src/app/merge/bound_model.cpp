@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
-#include <string_view>
 #include <utility>
 
 #include "app/family/bind_model.hpp"
@@ -15,7 +14,6 @@
 #include "core/text.hpp"
 #include "layout/patch.hpp"
 #include "models/written_form.hpp"
-#include "mpi/share.hpp"
 #include "outputs/gguf.hpp"
 #include "plan/bind/dequantise.hpp"
 #include "plan/bind/quantise.hpp"
@@ -31,7 +29,7 @@ namespace {
 
 /// What is said of the model as a whole, behind general.type. The name is that of config.json, or
 /// none: a directory's would make other bytes in another place.
-void add_general_keys(const PreparedModel& prepared, const std::vector<plan::Target>& targets,
+void add_general_keys(const HeldModel& prepared, const std::vector<plan::Target>& targets,
                       Metadata& metadata) {
     std::vector<outputs::GgufSize> sizes;
     for (const plan::Target& target : targets) {
@@ -65,7 +63,7 @@ void add_tokenizer(const Metadata& keys, Metadata& metadata) {
 }
 
 /// GGUF files of this model; adds the tensors that only they have.
-std::shared_ptr<const outputs::OutputFormat> gguf_output(const PreparedModel& prepared,
+std::shared_ptr<const outputs::OutputFormat> gguf_output(const HeldModel& prepared,
                                                          const GgufTokenizer& tokenizer,
                                                          std::vector<plan::Target>& targets) {
     constexpr std::int64_t kQuantisationVersion = 2;  // ggml.h, GGML_QNT_VERSION
@@ -90,9 +88,8 @@ std::shared_ptr<const outputs::OutputFormat> gguf_output(const PreparedModel& pr
 }
 
 /// --quantize: the weights that are bound become codes and scales.
-void quantise_bound(const PreparedModel& prepared, const ModelFiles& files,
-                    const std::optional<Encoding>& encoding,
-                    const std::optional<std::string>& ignored, Bound& bound) {
+void quantise_model(const std::optional<Encoding>& encoding,
+                    const std::optional<std::string>& ignored, HeldModel& model) {
     if (!encoding) {
         return;
     }
@@ -100,21 +97,20 @@ void quantise_bound(const PreparedModel& prepared, const ModelFiles& files,
     const auto is_ignored = [is_taken = selects(left)](const std::string& name) {
         return !is_taken(name);
     };
-    std::vector<plan::Target>& targets = bound.binding.targets;
-    bound.quantisation =
-        prepared.form == nullptr
-            ? plan::quantise(targets, prepared.model(), *encoding, is_ignored)
-            : plan::quantise_ggml(targets, prepared.model(), *encoding, is_ignored);
-    if (prepared.form != nullptr) {
-        bound.output = gguf_output(prepared, files.gguf_tokenizer, bound.binding.targets);
-        for (const std::string& text : files.gguf_tokenizer.warnings) {
-            bound.binding.warnings.push_back({"gguf_tokenizer", "", text});
+    std::vector<plan::Target>& targets = model.binding.targets;
+    model.quantisation = model.form == nullptr
+                             ? plan::quantise(targets, model.model(), *encoding, is_ignored)
+                             : plan::quantise_ggml(targets, model.model(), *encoding, is_ignored);
+    if (model.form != nullptr) {
+        model.output = gguf_output(model, model.files.gguf_tokenizer, model.binding.targets);
+        for (const std::string& text : model.files.gguf_tokenizer.warnings) {
+            model.binding.warnings.push_back({"gguf_tokenizer", "", text});
         }
     }
-    const plan::Quantisation& made = *bound.quantisation;
-    bound.notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
-                          " are written as " + std::string(facts_of(made.encoding).name));
-    bound.notes.insert(bound.notes.end(), made.notes.begin(), made.notes.end());
+    const plan::Quantisation& made = *model.quantisation;
+    model.binding_notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
+                                  " are written as " + std::string(facts_of(made.encoding).name));
+    model.binding_notes.insert(model.binding_notes.end(), made.notes.begin(), made.notes.end());
 }
 
 /// A target that no line of a recipe makes is one logical patch under its own name.
@@ -127,60 +123,61 @@ void add_own_patches(std::vector<plan::Target>& targets) {
 }
 
 /// --also: the same tensors in another type. Ledger, notes and factors are the first's.
-BoundModel in_other_type(const JobOutput& first, const JobOutput& output, const BoundModel& model) {
-    BoundModel one{model.files, model.prepared, model.bound, {}, {}};
-    one.bound.notes.clear();
-    one.bound.factors.clear();
+HeldModel in_other_type(const JobOutput& first, const JobOutput& output, const HeldModel& model) {
+    HeldModel one = model;
+    one.stored.reset();
+    one.trace.clear();
+    one.binding_notes.clear();
+    one.factors.clear();
     if (output.dtype && output.dtype != first.dtype) {
-        plan::write_as(one.bound.binding.targets, *output.dtype);
+        plan::write_as(one.binding.targets, *output.dtype);
     }
     return one;
 }
 
 /// --also: tensors of another form, bound to what is stored as in a merge of their own.
-BoundModel in_other_form(const Job& job, const JobOutput& output, const BoundModel& model) {
-    BoundModel one{model.files, {}, {}, {}, {}};
-    JobModel choice = model.prepared.choice;
+HeldModel in_other_form(const Job& job, const JobOutput& output, const HeldModel& model) {
+    JobModel choice = model.choice;
     choice.output = output;
     choice.names = output.is_training() ? TensorNames::hub : choice.names;
-    catalogue::Catalogue catalogue = *model.kept;
-    one.prepared = prepare_for_fold(one.files, choice, catalogue);
-    one.bound = bind_model(one.prepared, one.files, job, std::move(catalogue));
+    catalogue::Catalogue catalogue = *model.stored;
+    HeldModel one = prepare_for_fold(model.files, choice, catalogue);
+    bind_model(one, job, std::move(catalogue));
     return one;
 }
 
 /// What is found in an output that is not the first.
-void report_other(const Run& run, Output& output, const BoundModel& first) {
-    const BoundModel& model = output.model;
-    for (const std::string& note : model.bound.notes) {
+void report_other(const Run& run, Output& output, const HeldModel& first) {
+    const HeldModel& model = output.model;
+    for (const std::string& note : model.binding_notes) {
         run.log.debug(output.asked().directory.string() + ": " + note);
     }
-    output.report.ledger = model.bound.binding.ledger;
-    output.report.supplement = model.bound.binding.supplied;
+    output.report.ledger = model.binding.ledger;
+    output.report.supplement = model.binding.supplied;
     const auto warn_of = [&](std::vector<Warning> own, const std::vector<Warning>& known) {
         std::erase_if(own, [&](const Warning& warning) {
             return std::ranges::count(known, warning.text, &Warning::text) > 0;
         });
         warn(run, output.report, own);
     };
-    warn_of(model.prepared.warnings, first.prepared.warnings);
-    warn_of(model.bound.binding.warnings, first.bound.binding.warnings);
+    warn_of(model.warnings, first.warnings);
+    warn_of(model.binding.warnings, first.binding.warnings);
 }
 
 /// Binds the others to what was read for the first, whose model is `model`. `primary`: the first
 /// that is a model. `is_cut`: training checkpoints are cut from the model's weights, else they are
 /// bound to what is stored.
-void bind_others(const Run& run, Merge& merge, std::size_t primary, bool is_cut, BoundModel model) {
+void bind_others(const Run& run, Merge& merge, std::size_t primary, bool is_cut, HeldModel model) {
     const auto n_files = static_cast<std::uint32_t>(merge.input.files.size());
     const bool is_first_cut = is_cut && merge.first().asked().is_training();
-    BoundModel& first = merge.first().model;
+    HeldModel& first = merge.first().model;
     if (is_first_cut) {
         first = cut_from(model, merge.first().asked().form, merge.like, n_files);
-        first.bound.factors = model.bound.factors;
+        first.factors = model.factors;
     } else {
         first = std::move(model);
     }
-    const BoundModel& source = is_first_cut ? model : first;
+    const HeldModel& source = is_first_cut ? model : first;
     for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
         Output& output = merge.outputs[at];
         const JobOutput& asked = output.asked();
@@ -193,15 +190,15 @@ void bind_others(const Run& run, Merge& merge, std::size_t primary, bool is_cut,
             output.model = in_other_type(like.asked(), asked, like.model);
         }
         if (at == primary && merge.outputs.size() > 1) {
-            add_own_patches(output.model.bound.binding.targets);
+            add_own_patches(output.model.binding.targets);
         }
     }
-    first.kept.reset();
+    first.stored.reset();
 }
 
 /// A model for each output. Every tensor of a model is made of what is read for the first of them,
 /// training checkpoints of what is read for each. Local.
-void bind_all(const Run& run, Merge& merge, bool is_cut, BoundModel model) {
+void bind_all(const Run& run, Merge& merge, bool is_cut, HeldModel model) {
     const auto first_model = std::ranges::find_if(
         merge.outputs, [](const Output& one) { return !one.asked().is_training(); });
     const auto primary = static_cast<std::size_t>(first_model - merge.outputs.begin());
@@ -209,23 +206,21 @@ void bind_all(const Run& run, Merge& merge, bool is_cut, BoundModel model) {
     std::vector<std::vector<plan::Target>*> others;
     for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
         Output& output = merge.outputs[at];
-        BoundModel& one = output.model;
-        Bound& bound = one.bound;
-        if (one.prepared.training != nullptr) {
-            bound.output = one.prepared.training->format(
-                bound.binding, bound.optimizer ? &*bound.optimizer : nullptr);
+        HeldModel& one = output.model;
+        if (one.training != nullptr) {
+            one.output =
+                one.training->format(one.binding, one.optimizer ? &*one.optimizer : nullptr);
         }
-        quantise_bound(one.prepared, one.files, output.asked().quantise,
-                       run.job.model.quantise_ignore, bound);
+        quantise_model(output.asked().quantise, run.job.model.quantise_ignore, one);
         if (at > 0) {
             report_other(run, output, merge.first().model);
         }
-        if (at > primary && one.prepared.training == nullptr) {
-            others.push_back(&bound.binding.targets);
+        if (at > primary && one.training == nullptr) {
+            others.push_back(&one.binding.targets);
         }
     }
     if (!others.empty()) {
-        plan::share_strips(merge.outputs[primary].model.bound.binding.targets, others);
+        plan::share_strips(merge.outputs[primary].model.binding.targets, others);
     }
 }
 
@@ -245,22 +240,22 @@ std::optional<DType> type_beside_codes(const Merge& merge) {
 }
 
 void report_binding(const Run& run, Output& first) {
-    const BoundModel& model = first.model;
-    for (const auto* notes : {&model.prepared.notes, &model.bound.notes}) {
+    const HeldModel& model = first.model;
+    for (const auto* notes : {&model.notes, &model.binding_notes}) {
         std::ranges::for_each(*notes, [&](const std::string& note) { run.log.debug(note); });
     }
-    for (const std::string& note : model.bound.told) {
+    for (const std::string& note : model.told) {
         run.log.info("note: " + note);
     }
-    if (!model.bound.unheeded.empty()) {
-        run.log.info("note: " + model.bound.unheeded);
+    if (!model.unheeded.empty()) {
+        run.log.info("note: " + model.unheeded);
     }
-    run.report->recipe = model.prepared.recipe->name;
-    run.report->verification = model.prepared.verification;
-    warn(run, model.prepared.warnings);
-    warn(run, model.bound.binding.warnings);
-    first.report.ledger = model.bound.binding.ledger;
-    first.report.supplement = model.bound.binding.supplied;
+    run.report->recipe = model.recipe->name;
+    run.report->verification = model.verification;
+    warn(run, model.warnings);
+    warn(run, model.binding.warnings);
+    first.report.ledger = model.binding.ledger;
+    first.report.supplement = model.binding.supplied;
     run.watch->lap("bind");
 }
 
@@ -280,12 +275,12 @@ void bind_outputs(const Run& run, Merge& merge) {
     if (is_cut && first.is_training()) {
         wanted.output.form.clear();
     }
-    BoundModel model = bind_checkpoint(run, merge.input, *std::move(merge.model_files),
-                                       std::move(catalogue), wanted, choice);
+    HeldModel model = bind_checkpoint(run, merge.input, *std::move(merge.model_files),
+                                      std::move(catalogue), wanted, choice);
     model = mix_in(run, merge, std::move(model), choice);
     mpi::collectively(run.comm, [&] { bind_all(run, merge, is_cut, std::move(model)); });
     for (std::size_t at = 1; at < merge.outputs.size(); ++at) {
-        merge.input.sums->use_records_of(merge.outputs[at].model.bound.binding.targets);
+        merge.input.sums->use_records_of(merge.outputs[at].model.binding.targets);
     }
     report_binding(run, merge.first());
 }

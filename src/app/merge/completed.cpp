@@ -105,13 +105,8 @@ void require_hashes(const Report& reported, const fs::path& report) {
 std::vector<std::string> changes_of_rests(const Run& run, const fs::path& directory,
                                           const WrittenModel& model, const Report& reported) {
     const auto names = mpi::share(run.comm, 0, [&] {
-        std::vector<std::string> listed;
-        for (const FileEntry& file : reported.files) {
-            if (!file.rest.empty()) {
-                listed.push_back(file.name);
-            }
-        }
-        return listed;
+        return collect_list(reported.files, &FileEntry::name,
+                            [&](const FileEntry& file) { return !file.rest.empty(); });
     });
     std::map<std::string, std::vector<plan::OutputRange>> tensors;
     for (const catalogue::Tensor& tensor : model.tensors) {
@@ -119,11 +114,9 @@ std::vector<std::string> changes_of_rests(const Run& run, const fs::path& direct
         tensors[model.files[piece.file].path].push_back(
             {piece.base, piece.base + piece.storage_bytes});
     }
-    std::vector<FileWithTensors> files;
-    files.reserve(names.size());
-    for (const std::string& name : names) {
-        files.push_back({name, tensors[name]});
-    }
+    std::vector<FileWithTensors> files = collect_list(names, [&](const std::string& name) {
+        return FileWithTensors{name, tensors[name]};
+    });
     const auto digests =
         rest_digests(run.comm, files, {open_below(directory), run.throttle.get(), {}, {}});
     std::vector<FileEntry> found;
@@ -153,13 +146,7 @@ void check_contents(const Run& run, bool has_hashes, VerifyResult& findings) {
     const auto around = changes_of_rests(run, output.asked.directory, findings.model, reported);
     differences.insert(differences.end(), around.begin(), around.end());
     if (has_hashes) {
-        const auto listed_names = [&] {
-            std::vector<std::string> names;
-            for (const FileEntry& file : reported.files) {
-                names.push_back(file.name);
-            }
-            return names;
-        };
+        const auto listed_names = [&] { return collect_list(reported.files, &FileEntry::name); };
         const auto hashed = hash_files(comm, 0, listed_names,
                                        {open_below(output.asked.directory),
                                         run.throttle.get(),
@@ -413,12 +400,10 @@ std::string config_digest(const std::string& text) {
 void leave_published(const Run& run, Merge& merge) {
     const fs::path& first = merge.first().asked().directory;
     const auto is_there = mpi::share(run.comm, 0, [&] {
-        std::vector<int> there;
-        for (const Output& one : merge.outputs) {
-            there.push_back(&one != &merge.first() && !run.job.run.restart &&
-                            publish::was_published(one.asked().directory, first));
-        }
-        return there;
+        return collect_list<int>(merge.outputs, [&](const Output& one) {
+            return &one != &merge.first() && !run.job.run.restart &&
+                   publish::was_published(one.asked().directory, first);
+        });
     });
     std::vector<Output> left;
     for (std::size_t at = 0; at < merge.outputs.size(); ++at) {

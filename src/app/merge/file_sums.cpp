@@ -16,8 +16,6 @@
 #include "mpi/share.hpp"
 #include "publish/assets.hpp"
 
-#include "move_tensors.hpp"
-
 namespace shardweld::app {
 
 namespace {

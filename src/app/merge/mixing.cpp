@@ -1,10 +1,8 @@
 #include "mixing.hpp"
 
 #include <algorithm>
-#include <array>
 #include <map>
 #include <string>
-#include <string_view>
 #include <utility>
 
 #include "app/compare/comparison.hpp"
@@ -28,7 +26,7 @@ bool is_meant_otherwise(const ConfigDifference& difference) {
 }
 
 void compare_configs(const Run& run, const std::string& name, const ModelFiles& files,
-                     const BoundModel& lead) {
+                     const HeldModel& lead) {
     std::vector<std::string> texts;
     for (const ConfigDifference& one :
          config_differences(files.config_text, lead.files.config_text)) {
@@ -46,7 +44,7 @@ void compare_configs(const Run& run, const std::string& name, const ModelFiles& 
 }
 
 /// Its own config.json where it has one; what lies beside it is not written.
-ModelFiles files_of(const Run& run, const Checkpoint& other, const BoundModel& lead) {
+ModelFiles files_of(const Run& run, const Checkpoint& other, const HeldModel& lead) {
     ModelFiles files = mpi::share(run.comm, other.home, [&] {
         return read_model_files(run.job, other.location, {}, false, other.given);
     });
@@ -65,12 +63,12 @@ ModelFiles files_of(const Run& run, const Checkpoint& other, const BoundModel& l
 }
 
 /// Binds a checkpoint as it would be alone.
-BoundModel bind_other(const Run& run, const Input& input, Checkpoint& other, const BoundModel& lead,
-                      const plan::PlanChoice& choice) {
+HeldModel bind_other(const Run& run, const Input& input, Checkpoint& other, const HeldModel& lead,
+                     const plan::PlanChoice& choice) {
     try {
         ModelFiles files = files_of(run, other, lead);
         return bind_checkpoint(run, input, std::move(files), std::move(other.catalogue),
-                               lead.prepared.choice, choice);
+                               lead.choice, choice);
     } catch (Error& error) {
         error.add_context("checkpoint " + other.given.string());
         throw;
@@ -111,24 +109,23 @@ std::string only_name(const models::Recipe& recipe, const std::string& logical) 
     return line == recipe.hub.end() ? "" : line->name.text;
 }
 
-plan::MixInput mix_input(const std::string& name, BoundModel& model) {
-    plan::MixInput share{std::move(model.bound.binding), name, 1, {}};
-    for (const models::SameRule& rule : model.prepared.recipe->same) {
-        if (model.prepared.symbols->holds(rule.condition)) {
-            share.tied[only_name(*model.prepared.recipe, rule.a)] =
-                only_name(*model.prepared.recipe, rule.b);
+plan::MixInput mix_input(const std::string& name, HeldModel& model) {
+    plan::MixInput share{std::move(model.binding), name, 1, {}};
+    for (const models::SameRule& rule : model.recipe->same) {
+        if (model.symbols->holds(rule.condition)) {
+            share.tied[only_name(*model.recipe, rule.a)] = only_name(*model.recipe, rule.b);
         }
     }
     return share;
 }
 
 /// The mix has a head of its own where another input's head differs from the lead's embedding.
-void settle_tie(const std::map<std::string, std::string>& tied, BoundModel& lead) {
+void settle_tie(const std::map<std::string, std::string>& tied, HeldModel& lead) {
     const bool has_both =
-        std::ranges::any_of(lead.bound.binding.targets,
+        std::ranges::any_of(lead.binding.targets,
                             [&](const plan::Target& target) { return tied.contains(target.name); });
     if (has_both) {
-        untie(lead.prepared.config, lead.prepared);
+        untie(lead.config, lead);
     }
 }
 
@@ -145,14 +142,14 @@ void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares,
 
 }  // namespace
 
-BoundModel mix_in(const Run& run, Merge& merge, BoundModel lead, const plan::PlanChoice& choice) {
+HeldModel mix_in(const Run& run, Merge& merge, HeldModel lead, const plan::PlanChoice& choice) {
     std::vector<plan::MixInput> bindings;
     for (Checkpoint& other : merge.inputs) {
         if (other.role != formats::Role::mixed) {
             continue;
         }
         const std::string name = other.given.string();
-        BoundModel bound = bind_other(run, merge.input, other, lead, choice);
+        HeldModel bound = bind_other(run, merge.input, other, lead, choice);
         for (std::string& line : bound.trace) {
             lead.trace.push_back(name + ": ");
             lead.trace.back() += line;
@@ -163,7 +160,7 @@ BoundModel mix_in(const Run& run, Merge& merge, BoundModel lead, const plan::Pla
         return lead;
     }
     const std::size_t place = run.job.model.averaging.base ? 1 : 0;
-    plan::Binding& binding = lead.bound.binding;
+    plan::Binding& binding = lead.binding;
     plan::MixInput own = mix_input(run.job.inputs.front().directory.string(), lead);
     const auto tied = own.tied;
     auto shares = mix_inputs(run.job, std::move(own), std::move(bindings));

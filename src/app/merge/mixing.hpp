@@ -1,7 +1,7 @@
 // Several checkpoints as one model: --average, --delta.
 #pragma once
 
-#include "app/family/bound.hpp"
+#include "app/family/model.hpp"
 #include "app/report/run.hpp"
 #include "plan/choice.hpp"
 
@@ -13,6 +13,6 @@ namespace shardweld::app {
 /// are to be mixed, each bound as it would be alone, the lead's where there are none; the report
 /// has each checkpoint's part. Errors as bind_checkpoint and plan::mixed; Error(mismatch) where
 /// integers differ.
-BoundModel mix_in(const Run& run, Merge& merge, BoundModel lead, const plan::PlanChoice& choice);
+HeldModel mix_in(const Run& run, Merge& merge, HeldModel lead, const plan::PlanChoice& choice);
 
 }  // namespace shardweld::app

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "adapters/peft_names.hpp"
-#include "app/family/bind_model.hpp"
 #include "app/messages/progress.hpp"
 #include "app/survey/input.hpp"
 #include "core/text.hpp"
@@ -163,14 +162,11 @@ void take_divisors(const Run& run, Output& output, const Input& input, const fs:
     options.why_stop = why_stop;
     options.write = false;
     options.factors = factors;
-    options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
-        largest.add(slice, bytes);
-    };
+    options.on_slice = [&](const plan::Slice& slice, ByteView bytes) { largest.add(slice, bytes); };
     const auto result =
         execute::run(run.comm, measured, source_of(run, input), *output.directory, options);
     require_equal_replicas(run.comm, result, measured, input.files);
-    execute::set_divisors(output.plan, largest.gather(run.comm),
-                          output.model.bound.quantisation->shares);
+    execute::set_divisors(output.plan, largest.gather(run.comm), output.model.quantisation->shares);
     run.watch->lap("divisors");
 }
 
@@ -194,8 +190,9 @@ void report_run(const Run& run, const Merge& merge, const std::vector<execute::R
         report.rounds += rounds;
     }
     report.memory = merge.input.meter.gather(run.comm);
-    run.log.note("read " + human_bytes(phase.bytes_read) + ", sent " +
-                 human_bytes(phase.bytes_sent) + ", wrote " + human_bytes(phase.bytes_written));
+    run.log.write_own("read " + human_bytes(phase.bytes_read) + ", sent " +
+                      human_bytes(phase.bytes_sent) + ", wrote " +
+                      human_bytes(phase.bytes_written));
 }
 
 void report_result(const Run& run, const Merge& merge, const execute::RunOptions& options,
@@ -258,11 +255,10 @@ void execute_together(const Run& run, Merge& merge, std::vector<execute::RunOpti
     first.on_progress =
         moving_shown(first.write ? "moving tensors" : "comparing tensors",
                      merge.outputs[together.front()].plan, run.comm.rank(), *run.progress, run.log);
-    std::vector<execute::OutputWork> outputs;
-    outputs.reserve(together.size());
-    for (const std::size_t at : together) {
-        outputs.push_back({merge.outputs[at].plan, *merge.outputs[at].directory, options[at]});
-    }
+    std::vector<execute::OutputWork> outputs = collect_list(together, [&](const std::size_t at) {
+        return execute::OutputWork{merge.outputs[at].plan, *merge.outputs[at].directory,
+                                   options[at]};
+    });
     auto made = execute::run(run.comm, outputs, source_of(run, merge.input));
     run.progress->end();
     for (std::size_t i = 0; i < together.size(); ++i) {
@@ -312,9 +308,7 @@ void make_factors(const Run& run, Merge& merge, const io::Directory& directory,
     options.why_stop = why_stop;
     options.sync = comm.size() > 1;
     execute::TensorCensus census(*merge.factors);
-    options.on_slice = [&](const plan::Slice& slice, std::span<const std::byte> bytes) {
-        census.add(slice, bytes);
-    };
+    options.on_slice = [&](const plan::Slice& slice, ByteView bytes) { census.add(slice, bytes); };
     const auto result = execute::run(comm, *merge.factors, source, directory, options);
     warn(run, factor_warnings(merge.factors->targets, census.gather(comm)));
     if (!result.differences.empty()) {
@@ -363,7 +357,7 @@ void move_tensors(const Run& run, Merge& merge, std::vector<execute::RunOptions>
         }
     });
     require_equal_replicas(run.comm, results.front(), first.plan, merge.input.files,
-                           first.model.bound.doubt);
+                           first.model.doubt);
     if (options.front().write && writes_adapter(first.plan)) {
         warn(run, stale_adapter(run, merge, first.directory->path() / kAdapterWeights));
     }

@@ -26,11 +26,6 @@ struct OutputTransfer {
     bool is_value = false;
     std::vector<std::uint32_t> shares;  ///< of divisors of scales
     std::vector<Warning> warnings;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.config_path, self.config_text, self.is_value, self.shares,
-                        self.warnings);
-    };
 };
 
 /// What ranks need of a plan that another has made: once on a node where that can be done. The
@@ -104,9 +99,9 @@ std::vector<std::byte> transfer_bytes(const Run& run, Merge& merge) {
                           {}};
     input.sums = nullptr;
     for (Output& output : merge.outputs) {
-        const auto& made = output.model.bound.quantisation;
+        const auto& made = output.model.quantisation;
         transfer.outputs.push_back(
-            {output.model.files.config_path, output.config_text, output.model.prepared.is_value,
+            {output.model.files.config_path, output.config_text, output.model.is_value,
              made ? made->shares : std::vector<std::uint32_t>(), warnings_of(run, output.report)});
     }
     const auto plans = plans_of(merge);
@@ -134,7 +129,7 @@ std::vector<std::byte> transfer_bytes(const Run& run, Merge& merge) {
     return out.take();
 }
 
-PlanTransfer transfer_from(std::span<const std::byte> bytes) {
+PlanTransfer transfer_from(ByteView bytes) {
     ByteReader in(bytes);
     auto transfer = in.get<PlanTransfer>();
     auto& [records, names] = transfer.records;
@@ -149,8 +144,8 @@ PlanTransfer transfer_from(std::span<const std::byte> bytes) {
 void complete_output(const Run& run, const Merge& merge, OutputTransfer& from, Output& output) {
     output.model.files.config_path = std::move(from.config_path);
     output.config_text = std::move(from.config_text);
-    output.model.prepared.is_value = from.is_value;
-    output.model.bound.quantisation.emplace().shares = std::move(from.shares);
+    output.model.is_value = from.is_value;
+    output.model.quantisation.emplace().shares = std::move(from.shares);
     warnings_of(run, output.report) = std::move(from.warnings);
     output.choice = merge.choice_for(run.job, merge.resources());
 }
@@ -186,8 +181,8 @@ void receive_plans(const Run& run, bool is_planner, std::shared_ptr<PlanTransfer
         }
         output.measured = next();
         output.plan = next().value();
-        if (output.model.bound.output != nullptr) {
-            output.plan.placement.format = output.model.bound.output.get();  // it is a planner's
+        if (output.model.output != nullptr) {
+            output.plan.placement.format = output.model.output.get();  // it is a planner's
         }
     }
     merge.handed = std::move(transfer);

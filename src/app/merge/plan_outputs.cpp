@@ -6,8 +6,6 @@
 
 #include "app/report/summary.hpp"
 #include "core/text.hpp"
-#include "io/paths.hpp"
-#include "mpi/share.hpp"
 #include "plan/bind/trace.hpp"
 #include "publish/config_edits.hpp"
 
@@ -19,7 +17,7 @@ namespace {
 
 /// That the output is wider than config.json says, with its size in that type; "" if it is not.
 std::string dtype_note(const Output& output) {
-    const auto stated = publish::stated_dtype(output.model.prepared.config);
+    const auto stated = publish::stated_dtype(output.model.config);
     const auto written = output.facts().dtype;
     if (!stated || !written || size_of(*written) <= size_of(*stated)) {
         return "";
@@ -47,9 +45,9 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
 /// Plans an output whose model is bound, by its choice.
 void plan_output(const Run& run, Merge& merge, Output& output) {
     const std::vector<catalogue::File>& files = merge.input.files;
-    Bound& bound = output.model.bound;
-    if (bound.output != nullptr) {
-        output.choice.output_format = bound.output.get();
+    HeldModel& model = output.model;
+    if (model.output != nullptr) {
+        output.choice.output_format = model.output.get();
     }
     const plan::Visibility visibility =
         merge.n_ranks > 0 ? plan::Visibility::everywhere(merge.n_ranks, files.size())
@@ -60,34 +58,34 @@ void plan_output(const Run& run, Merge& merge, Output& output) {
         return mpi::collectively_get(
             run.comm, [&] { return plan::make_plan(std::move(targets), files, visibility, how); });
     };
-    output.plan = plan(std::move(bound.binding.targets), output.choice.replicas);
-    if (!bound.factors.empty()) {
-        merge.factors = plan(std::move(bound.factors), plan::Replicas::verify);
+    output.plan = plan(std::move(model.binding.targets), output.choice.replicas);
+    if (!model.factors.empty()) {
+        merge.factors = plan(std::move(model.factors), plan::Replicas::verify);
     }
-    if (!bound.normalised.empty()) {
-        merge.norms = plan(std::move(bound.normalised), plan::Replicas::trust);
+    if (!model.normalised.empty()) {
+        merge.norms = plan(std::move(model.normalised), plan::Replicas::trust);
     }
-    if (bound.quantisation && !bound.quantisation->measured.empty()) {
+    if (model.quantisation && !model.quantisation->measured.empty()) {
         // Replicas are compared when the weights are written.
-        output.measured = plan(std::move(bound.quantisation->measured), plan::Replicas::trust);
+        output.measured = plan(std::move(model.quantisation->measured), plan::Replicas::trust);
     }
     const std::string& name = run.job.run.trace;
     if (!name.empty() && &output == &merge.first()) {
-        merge.trace = whole_trace(std::move(output.model.trace), output.plan, files, name);
+        merge.trace = whole_trace(std::move(model.trace), output.plan, files, name);
     }
     warn(run, output.report, sampling_warnings(output.plan));
 }
 
 /// config.json, true of what will be written.
 void settle_config(const Run& run, Output& output) {
-    if (output.model.prepared.training != nullptr) {
-        output.config_text = output.model.prepared.config.text_to_write();  // of the model it holds
+    if (output.model.training != nullptr) {
+        output.config_text = output.model.config.text_to_write();  // of the model it holds
         return;
     }
-    const auto [config, notes] = publish::true_config(output.model.prepared.config, output.facts());
+    const auto [config, notes] = publish::true_config(output.model.config, output.facts());
     output.config_text = config.text_to_write();
     for (const std::string& note : notes) {
-        if (output.model.bound.has_model) {
+        if (output.model.has_model) {
             run.log.info("note: " + note);
         }
     }
@@ -135,7 +133,7 @@ void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targ
     if (merge.input.is_checked) {
         merge.input.sums->use_records_of(targets);
     }
-    merge.first().model.bound.binding.targets = std::move(targets);
+    merge.first().model.binding.targets = std::move(targets);
     merge.first().choice = merge.choice_for(run.job, merge.resources());
     plan_output(run, merge, merge.first());
     merge.input.meter.planned();

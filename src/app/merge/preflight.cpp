@@ -17,7 +17,6 @@
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
-#include "reshape/destination.hpp"
 
 #include "resumption.hpp"
 #include "uploading.hpp"
@@ -137,11 +136,7 @@ publish::Room room_of_target(mpi::Comm& comm, const JobOutput& output) {
 
 /// The owners of quotas that are known ("user 1000"); empty where none is.
 std::vector<std::string> quotas_of(const publish::Room& room) {
-    std::vector<std::string> quotas;
-    for (const publish::Quota& quota : room.quotas) {
-        quotas.push_back(quota.whose);
-    }
-    return quotas;
+    return collect_list(room.quotas, &publish::Quota::whose);
 }
 
 /// Collective; rank 0's words count. Error(space) listing all that is short.

@@ -3,20 +3,17 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/report/run.hpp"
 #include "app/settings/job.hpp"
 #include "core/system.hpp"
-#include "mpi/comm.hpp"
 #include "publish/room.hpp"
 #include "publish/target.hpp"
 #include "shardweld/error.hpp"
 
 #include "state.hpp"
-#include "uploading.hpp"
 
 namespace shardweld::app {
 

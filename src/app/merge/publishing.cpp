@@ -1,5 +1,8 @@
 #include "publishing.hpp"
 
+#include <algorithm>
+#include <array>
+#include <cstring>
 #include <deque>
 #include <map>
 #include <set>
@@ -8,16 +11,19 @@
 #include <vector>
 
 #include "app/report/model_card.hpp"
-#include "app/report/report.hpp"
 #include "app/report/report_json.hpp"
+#include "app/report/run.hpp"
 #include "app/report/summary.hpp"
 #include "app/settings/job.hpp"
+#include "app/survey/input.hpp"
 #include "core/text.hpp"
 #include "execute/listeners/moment_signs.hpp"
-#include "io/input_file.hpp"
+#include "execute/reader.hpp"
 #include "io/output_file.hpp"
 #include "io/written.hpp"
 #include "mpi/share.hpp"
+#include "numeric/convert.hpp"
+#include "plan/binding.hpp"
 #include "plan/plan.hpp"
 #include "publish/assets.hpp"
 #include "publish/report_file.hpp"
@@ -29,11 +35,94 @@
 #include "preflight.hpp"
 #include "result_check.hpp"
 #include "resumption.hpp"
-#include "rounded_sums.hpp"
+#include "state.hpp"
 
 namespace shardweld::app {
 
 namespace {
+
+bool is_sum(const plan::Target& target) {
+    return target.add != 0 && !target.is_copy && !target.mix;
+}
+
+/// Values of which the written ones do not give the stored ones.
+Index count_changed(const plan::Target& target, ByteView stored) {
+    const auto number = static_cast<float>(target.add);
+    std::vector<std::byte> written(static_cast<std::size_t>(target.volume()) *
+                                   size_of(target.cast()));
+    std::vector<std::byte> back(stored.size());
+    numeric::add_and_convert(target.stored, stored, number, target.cast(), written);
+    numeric::add_and_convert(target.cast(), written, -number, target.stored, back);
+    const std::size_t size = size_of(target.stored);
+    Index n = 0;
+    for (std::size_t at = 0; at < back.size(); at += size) {
+        n += std::memcmp(&back[at], &stored[at], size) == 0 ? 0 : 1;
+    }
+    return n;
+}
+
+/// Of the targets that this rank sees whole.
+std::vector<std::pair<std::uint32_t, Index>> count_seen(const Run& run, const Output& output,
+                                                        const Input& input) {
+    execute::SourceFiles source = source_of(run, input);
+    source.sums = nullptr;  // counted when they were read for the output
+    execute::Reader reader(source, output.plan.limits.scratch);
+    std::vector<std::pair<std::uint32_t, Index>> found;
+    for (std::uint32_t at = 0; at < output.plan.targets.size(); ++at) {
+        const plan::Target& target = output.plan.targets[at];
+        const bool is_seen = std::ranges::all_of(target.operands, [&](const auto& operand) {
+            return input.visibility.sees(run.comm.rank(), operand.file);
+        });
+        if (!is_sum(target) || !is_seen) {
+            continue;
+        }
+        std::vector<std::byte> stored(static_cast<std::size_t>(target.volume()) *
+                                      size_of(target.stored));
+        const std::array<layout::Range, 1> all{{{0, target.volume()}}};
+        if (reader.gather(target.operands, all, static_cast<std::uint32_t>(size_of(target.stored)),
+                          stored) == target.volume()) {
+            found.emplace_back(at, count_changed(target, stored));
+        }
+    }
+    return found;
+}
+
+/// Collective. A warning (`sums_rounded`) that names each of the output's tensors with values that
+/// change, and how many; or that no rank sees whole. None for a model: there the sum is what the
+/// framework computes with. Reads the stored elements of these tensors once more.
+std::vector<Warning> rounded_sums(const Run& run, const Output& output, const Input& input) {
+    const auto& targets = output.plan.targets;
+    if (!output.asked().is_training() || std::ranges::none_of(targets, is_sum)) {
+        return {};
+    }
+    auto own = mpi::collectively_get(run.comm, [&] { return count_seen(run, output, input); });
+    std::map<std::uint32_t, Index> changed;  // by target, as far as any rank sees them
+    for (const auto& [target, n] : mpi::gather_all(run.comm, std::move(own))) {
+        changed[target] = n;
+    }
+    std::vector<std::string> told;
+    for (std::uint32_t at = 0; at < targets.size(); ++at) {
+        const auto found = changed.find(at);
+        if (!is_sum(targets[at]) || (found != changed.end() && found->second == 0)) {
+            continue;
+        }
+        told.push_back(printable(targets[at].name) + " (" +
+                       (found == changed.end()
+                            ? "not looked at: no rank sees all of it"
+                            : std::to_string(found->second) + " of " +
+                                  std::to_string(targets[at].volume()) + " values, as " +
+                                  std::string(torch_name(targets[at].cast()))) +
+                       ")");
+    }
+    if (told.empty()) {
+        return {};
+    }
+    return {{"sums_rounded", "",
+             counted(told.size(), "tensor") + " " + verb_of(told.size(), "is", "are") +
+                 " kept as the weight and a number more or less, which is rounded: the way back "
+                 "gives other values of " +
+                 joined(told, ", ")}};
+}
 
 void say_notes(const Run& run, publish::PartialDirectory& partial) {
     for (const std::string& note : partial.take_notes()) {
@@ -127,10 +216,7 @@ io::Identities all_files(mpi::Comm& comm, int home, const Output& output) {
 /// What is there beside the weights.
 std::vector<std::string> side_files_of(const io::Identities& files,
                                        const outputs::Placement& placement) {
-    std::set<std::string> of_tensors;
-    for (const outputs::PlacedFile& file : placement.files) {
-        of_tensors.insert(file.name);
-    }
+    std::set<std::string> of_tensors = collect_set(placement.files, &outputs::PlacedFile::name);
     std::vector<std::string> names;
     for (const auto& [name, identity] : files) {
         if (!of_tensors.contains(name.string())) {
@@ -222,7 +308,7 @@ std::string card_of(const Run& run, const Output& output) {
         }
         const Described model{std::string(output.plan.placement.format->name()),
                               output.model_class(),
-                              output.model.prepared.config.text("_name_or_path").value_or(""),
+                              output.model.config.text("_name_or_path").value_or(""),
                               size_of_model(output.plan.targets), output.report.made_of->options};
         return model_card(*run.report, output.report, model);
     });
@@ -247,7 +333,7 @@ void write_tensors(const Run& run, Merge& merge, const mpi::WhyStop& why_stop) {
         how.why_stop = why_stop;
         how.made = output.created.files;
         how.resumption = std::move(output.resumption);
-        how.on_slice = [&check](const plan::Slice& slice, std::span<const std::byte> bytes) {
+        how.on_slice = [&check](const plan::Slice& slice, ByteView bytes) {
             check.add(slice, bytes);
         };
         how.on_seen = [&check](const plan::Slice& slice, const numeric::Census& census) {

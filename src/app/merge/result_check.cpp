@@ -19,14 +19,11 @@ namespace {
 /// What one side may lack: what --include and --exclude leave out, an adapter beside the model, and
 /// the heads by which a value model and a language model differ.
 std::function<bool(const std::string&)> left_aside(const Job& job, const Output& output) {
-    std::set<std::string> beside;
-    for (const plan::Target& target : output.plan.targets) {
-        if (!target.file.empty()) {
-            beside.insert(target.name);
-        }
-    }
+    std::set<std::string> beside =
+        collect_set(output.plan.targets, &plan::Target::name,
+                    [&](const plan::Target& target) { return !target.file.empty(); });
     return [beside = std::move(beside), is_selected = selects(job.model.selection),
-            is_value = output.model.prepared.is_value](const std::string& name) {
+            is_value = output.model.is_value](const std::string& name) {
         const bool is_head = name.ends_with("lm_head.weight") || name.ends_with("score.weight");
         return (is_value && is_head) || beside.contains(name) || !is_selected(name);
     };
@@ -47,9 +44,7 @@ class BaseComparison {
     BaseComparison(const Run& run, const Output& output);
 
     /// An OnSlice.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes) {
-        comparer_.add(slice, bytes);
-    }
+    void add(const plan::Slice& slice, ByteView bytes) { comparer_.add(slice, bytes); }
 
     /// Collective, once. Error(corrupt) when what was read of the base is not as its checksums say.
     BaseSummary finish(const Run& run);
@@ -91,7 +86,7 @@ ResultCheck::ResultCheck(const Run& run, Output& output, bool has_base)
 
 ResultCheck::~ResultCheck() = default;
 
-void ResultCheck::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void ResultCheck::add(const plan::Slice& slice, ByteView bytes) {
     const plan::Target& target = output_.plan.target_of(slice.tensor);
     if (target.zeros.empty() || target.n_zeros() < target.volume()) {
         census_.add(slice, bytes);  // padding alone is zero, and nothing to be told
@@ -129,7 +124,7 @@ std::vector<Warning> ResultCheck::finish() {
                                  states.tensors.end());
     std::vector<Warning> warnings = sanity_warnings(report.sanity);
     warnings.insert(warnings.end(), of_states.begin(), of_states.end());
-    if (output_.model.bound.is_ordered) {
+    if (output_.model.is_ordered) {
         const auto by_order = resting_on_order(output_.plan, census);
         warnings.insert(warnings.end(), by_order.begin(), by_order.end());
     }
@@ -145,7 +140,7 @@ std::vector<Warning> ResultCheck::judge_moments(const CensusByTensor& census) {
     mpi::Comm& comm = run_.comm;
     const execute::MomentSigns::Found signs = signs_.gather(comm);
     return mpi::share(comm, 0, [&] {
-        const auto& optimizer = output_.model.bound.optimizer;
+        const auto& optimizer = output_.model.optimizer;
         return moments_at(optimizer ? optimizer->step : 0, output_.plan, census, signs);
     });
 }

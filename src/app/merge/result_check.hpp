@@ -2,11 +2,8 @@
 // optimizer's moments, and how they differ from --base.
 #pragma once
 
-#include <cstddef>
-#include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <vector>
 
 #include "execute/listeners/moment_signs.hpp"
@@ -31,7 +28,7 @@ class ResultCheck {
     ResultCheck& operator=(const ResultCheck&) = delete;
 
     /// An OnSlice.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void add(const plan::Slice& slice, ByteView bytes);
 
     /// An OnSeen; not where the base is compared.
     void add(const plan::Slice& slice, const numeric::Census& census) {

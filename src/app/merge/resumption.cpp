@@ -16,18 +16,6 @@ namespace shardweld::app {
 
 namespace {
 
-std::string name_of(plan::Replicas replicas) {
-    switch (replicas) {
-        case plan::Replicas::automatic:
-            return "auto";
-        case plan::Replicas::verify:
-            return "verify";
-        case plan::Replicas::trust:
-            return "trust";
-    }
-    return "";
-}
-
 /// The first group that sees a file: its copy's time counts, as copies on other hosts may have
 /// other ones.
 std::uint32_t group_for(const plan::Visibility& visibility, std::size_t file) {
@@ -119,19 +107,16 @@ void keep_untouched(execute::JournalRead& read, const plan::Plan& plan,
 }
 
 std::set<fs::path> files_of(const plan::Plan& plan) {
-    std::set<fs::path> names;
-    for (const outputs::PlacedFile& file : plan.placement.files) {
-        names.insert(file.name);
-    }
-    return names;
+    return collect_set<fs::path>(plan.placement.files, &outputs::PlacedFile::name);
 }
 
 }  // namespace
 
 publish::RunFacts way_of(const Job& job, const JobOutput& output) {
+    const auto replicas = job.given.find("replicas");
     return {version() + " (" + git_version() + ")",
             {},
-            name_of(job.run.plan.replicas),
+            replicas == job.given.end() ? "auto" : replicas->second,
             options_of(job, output),
             {}};
 }

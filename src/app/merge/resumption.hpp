@@ -2,8 +2,6 @@
 // reads the journal, begins a new part of it.
 #pragma once
 
-#include <vector>
-
 #include "app/messages/log.hpp"
 #include "mpi/comm.hpp"
 

@@ -6,12 +6,10 @@
 #include <string>
 #include <utility>
 
-#include "app/family/framework_adapter.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
 #include "mpi/share.hpp"
-#include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
@@ -231,7 +229,7 @@ ModelFiles settled_files(const Run& run, const Merge& merge, std::optional<Model
     if (run.job.model.base && merge.holds_adapter_only) {
         base = merge.inputs[1].location;
     }
-    const auto settle = [&] {
+    const auto complete = [&] {
         ModelFiles files = is_known ? std::move(*early)
                                     : read_model_files(run.job, location, base, is_needed,
                                                        run.job.inputs.front().directory);
@@ -243,7 +241,7 @@ ModelFiles settled_files(const Run& run, const Merge& merge, std::optional<Model
         }
         return files;
     };
-    return mpi::share(run.comm, merge.input.home, settle);
+    return mpi::share(run.comm, merge.input.home, complete);
 }
 
 }  // namespace

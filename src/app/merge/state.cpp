@@ -7,7 +7,6 @@
 #include "app/family/optimizer_text.hpp"
 #include "app/family/training_form.hpp"
 #include "app/family/written_model.hpp"
-#include "outputs/format.hpp"
 #include "plan/schedule/footprint.hpp"
 
 namespace shardweld::app {
@@ -17,7 +16,7 @@ publish::Facts Output::facts() const {
 }
 
 std::string Output::model_class() const {
-    if (!model.bound.has_model || config_text.empty()) {
+    if (!model.has_model || config_text.empty()) {
         return "";
     }
     const auto config = models::Config::parse(config_text, model.files.config_path);
@@ -30,12 +29,12 @@ std::optional<bool> Output::ties() const {
 }
 
 bool Output::gets_card(const Job& job) const {
-    return job.run.has_card && !asked().is_training() && model.bound.has_model;
+    return job.run.has_card && !asked().is_training() && model.has_model;
 }
 
 std::vector<publish::Asset> Output::assets() const {
     std::vector<publish::Asset> assets;
-    if (model.bound.has_model) {
+    if (model.has_model) {
         assets = model.files.assets;
         const publish::Facts known = facts();
         if (!known.is_quantised || !known.quantisation.empty()) {
@@ -44,12 +43,12 @@ std::vector<publish::Asset> Output::assets() const {
             });
         }
         assets.push_back({"config.json", {}, config_text});
-        if (model.prepared.training != nullptr) {
+        if (model.training != nullptr) {
             for (publish::Asset& asset : assets) {
                 asset.name = std::string(publish::kBesideShards) + asset.name;
             }
         }
-        const auto& training = model.prepared.training;
+        const auto& training = model.training;
         if (training != nullptr && training->like() != nullptr) {
             const auto& own = training->like()->assets;
             assets.insert(assets.end(), own.begin(), own.end());
@@ -57,12 +56,12 @@ std::vector<publish::Asset> Output::assets() const {
         for (const outputs::SideFile& file : plan.placement.side_files) {
             assets.push_back({file.name, {}, file.text});
         }
-        if (!model.bound.optimizer_text.empty()) {
-            assets.push_back({optimizer_file(training != nullptr), {}, model.bound.optimizer_text});
+        if (!model.optimizer_text.empty()) {
+            assets.push_back({optimizer_file(training != nullptr), {}, model.optimizer_text});
         }
     }
-    if (!model.bound.adapter_config.empty()) {
-        assets.push_back({kAdapterConfig, {}, model.bound.adapter_config});
+    if (!model.adapter_config.empty()) {
+        assets.push_back({kAdapterConfig, {}, model.adapter_config});
     }
     return assets;
 }

@@ -2,14 +2,13 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "app/family/bound.hpp"
 #include "app/family/checkpoint_template.hpp"
+#include "app/family/model.hpp"
 #include "app/report/run.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/survey/checkpoint.hpp"
@@ -31,7 +30,7 @@ struct Output {
     OutputReport& report;  ///< in the run's report, with what is asked for
 
     // When it is planned.
-    BoundModel model = {};  ///< its targets are the plan's
+    HeldModel model = {};  ///< its targets are the plan's
     plan::Plan plan = {};
     std::optional<plan::Plan> measured = {};  ///< of weights whose largest values come first
     plan::PlanChoice choice = {};             ///< that the plan was made by

@@ -99,10 +99,7 @@ void require_squares(const plan::Plan& plan, const std::map<std::uint32_t, Index
     if (below_zero.empty()) {
         return;
     }
-    Index n_elements = 0;
-    for (const auto& [at, n] : below_zero) {
-        n_elements += n;
-    }
+    const Index n_elements = add_up(below_zero, [](const auto& one) { return one.second; });
     const auto& [first, n_of_first] = *below_zero.begin();
     throw Error(ErrorCode::mismatch,
                 printable(state_text(plan.target_of(first))) + " has " +

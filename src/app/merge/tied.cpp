@@ -40,10 +40,7 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
     const execute::Difference& first = result.differences.front();
     const plan::Target& target = plan.targets[first.target];
     const plan::Operand& replica = target.replicas[first.replica];
-    std::set<std::uint32_t> tensors;
-    for (const execute::Difference& difference : result.differences) {
-        tensors.insert(difference.target);
-    }
+    std::set<std::uint32_t> tensors = collect_set(result.differences, &execute::Difference::target);
     if (replica.own_type) {
         return unproved_master(first, target, tensors.size() - 1, doubt)
             .add_context("files " + files[original_of(target, replica).file].path + " and " +

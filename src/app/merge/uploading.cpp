@@ -10,7 +10,6 @@
 
 #include "app/messages/progress.hpp"
 #include "app/runtime/external.hpp"
-#include "core/system.hpp"
 #include "core/text.hpp"
 #include "mpi/free_run.hpp"
 #include "process/command.hpp"

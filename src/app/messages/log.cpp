@@ -263,7 +263,7 @@ void Log::write_object(const std::string& json) {
 
 void Log::error(const Error& error) {
     if (is_json_ && shows(LogLevel::error)) {
-        note("error: " + error.full_text());
+        write_own("error: " + error.full_text());
         write_object(dumped({{"event", "error"},
                              {"code", static_cast<int>(error.code())},
                              {"name", std::string(name_of(error.code()))},
@@ -304,7 +304,7 @@ void Log::trace(std::string_view text) {
     }
 }
 
-void Log::note(std::string_view text) {
+void Log::write_own(std::string_view text) {
     if (own_) {
         own_->write(without_secrets(text));
     }

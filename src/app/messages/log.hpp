@@ -109,7 +109,7 @@ class Log {
     /// A line of a trace: who asks for one wants it, whatever the level.
     void trace(std::string_view text);
     /// For the rank's own log alone: what this rank does, in detail. Any thread.
-    void note(std::string_view text);
+    void write_own(std::string_view text);
 
     /// The live line, drawn over the one before; it goes when a message comes. "": none.
     void draw(const std::string& line);

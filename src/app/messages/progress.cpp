@@ -269,7 +269,7 @@ std::function<void(Bytes)> moving_shown(std::string phase, const plan::Plan& pla
         show(static_cast<Index>(done), static_cast<Index>(own), static_cast<Index>(total));
         if (wall_seconds() - noted >= kNoteSeconds) {
             noted = wall_seconds();
-            log.note("this rank's part: " + human_bytes(done) + " of " + human_bytes(own));
+            log.write_own("this rank's part: " + human_bytes(done) + " of " + human_bytes(own));
         }
     };
 }

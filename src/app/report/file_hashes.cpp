@@ -4,7 +4,6 @@
 #include <map>
 #include <numeric>
 
-#include "core/codec.hpp"
 #include "core/text.hpp"
 #include "io/digest.hpp"
 #include "mpi/share.hpp"

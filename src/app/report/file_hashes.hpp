@@ -4,7 +4,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "core/index.hpp"
@@ -19,10 +18,6 @@ struct FileEntry {
     Bytes bytes = 0;
     std::string sha256;     ///< in hex; "" when not computed
     std::string rest = {};  ///< of what is no tensor in it, as rest_digests has it; "" likewise
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.bytes, self.sha256, self.rest);
-    };
 };
 
 /// Opens a file of a model; nullopt where it may be absent, and is.

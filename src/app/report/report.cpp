@@ -153,16 +153,8 @@ void add_launcher(const std::vector<std::string>& arguments, Circumstances& foun
 
 std::vector<std::string> sources_of(const std::vector<plan::Operand>& operands,
                                     const std::vector<catalogue::File>& files) {
-    std::set<std::uint32_t> used;
-    for (const plan::Operand& operand : operands) {
-        used.insert(operand.file);
-    }
-    std::vector<std::string> paths;
-    paths.reserve(used.size());
-    for (const std::uint32_t file : used) {
-        paths.push_back(files.at(file).path);
-    }
-    return paths;
+    std::set<std::uint32_t> used = collect_set(operands, &plan::Operand::file);
+    return collect_list(used, [&](const std::uint32_t file) { return files.at(file).path; });
 }
 
 }  // namespace
@@ -292,10 +284,7 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
 
 InputReport input_report(const fs::path& directory, const catalogue::Catalogue& catalogue,
                          const catalogue::Provenance& provenance) {
-    Bytes bytes = 0;
-    for (const catalogue::File& file : catalogue.files) {
-        bytes += file.size;
-    }
+    const Bytes bytes = add_up(catalogue.files, &catalogue::File::size);
     return {directory.string(), catalogue.format,       catalogue.facts,
             catalogue.notes,    catalogue.files.size(), bytes,
             provenance};

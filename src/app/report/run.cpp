@@ -1,6 +1,5 @@
 #include "run.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdio>
@@ -160,7 +159,7 @@ void warn(const Run& run, OutputReport& output, const std::vector<Warning>& warn
     for (const Warning& warning : warnings) {
         warnings_of(run, output).push_back(warning);
         if (was_told_before(warning)) {
-            run.log.note("warning: " + warning.text);
+            run.log.write_own("warning: " + warning.text);
         } else if (!run.job.run.strict) {
             run.log.warning(warning.text);
         }
@@ -210,7 +209,7 @@ int run_reported(mpi::Comm& comm, const Job& job, Log& log,
     for (OutputReport& one : report.outputs) {
         one.target = job.command == Command::merge ? one.asked.directory.string() : "";
     }
-    run.watch->on_lap([&log](const Phase& phase) { log.note(text_of(phase)); });
+    run.watch->on_lap([&log](const Phase& phase) { log.write_own(text_of(phase)); });
     // The others tell of a first report that is not written.
     const auto finish_all = [&] {
         ErrorCode unwritten = ErrorCode::ok;

@@ -103,12 +103,10 @@ std::string rate_text(Bytes bytes, double seconds) {
 
 /// "model-00001-of-00012.safetensors and 11 more (291 tensors, 15.2 GB)".
 std::string weights_text(const OutputReport& report, Bytes bytes) {
-    std::vector<std::string> names;
-    for (const FileEntry& file : report.files) {
-        if (std::ranges::count(report.side_files, file.name) == 0) {
-            names.push_back(file.name);
-        }
-    }
+    std::vector<std::string> names =
+        collect_list(report.files, &FileEntry::name, [&](const FileEntry& file) {
+            return std::ranges::count(report.side_files, file.name) == 0;
+        });
     constexpr std::size_t kFew = 2;
     const std::string more =
         names.size() > kFew ? " and " + std::to_string(names.size() - 1) + " more" : "";

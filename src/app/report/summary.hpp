@@ -7,7 +7,6 @@
 #include "app/messages/log.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
-#include "numeric/encoding.hpp"
 #include "plan/binding.hpp"
 
 #include "report.hpp"

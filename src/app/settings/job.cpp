@@ -43,11 +43,9 @@ std::function<std::string(const std::string&)> reasons(const Selection& selectio
 }
 
 Bytes bytes_of(const plan::Target& target, const std::vector<plan::Operand>& operands) {
-    Bytes bytes = 0;
-    for (const plan::Operand& operand : operands) {
-        bytes += static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
-    }
-    return bytes;
+    return add_up(operands, [&](const plan::Operand& operand) {
+        return static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
+    });
 }
 
 void leave_out(const plan::Target& target, const std::string& reason, plan::Ledger& ledger) {
@@ -198,12 +196,10 @@ void check_averaging(const Averaging& averaging) {
 }
 
 std::vector<fs::path> averaged(const Job& job) {
-    std::vector<fs::path> directories;
-    for (const formats::JobInput& input : job.inputs) {
-        if (input.use == formats::Role::weights || input.use == formats::Role::mixed) {
-            directories.push_back(input.directory);
-        }
-    }
+    std::vector<fs::path> directories = collect_list<fs::path>(
+        job.inputs, &formats::JobInput::directory, [&](const formats::JobInput& input) {
+            return input.use == formats::Role::weights || input.use == formats::Role::mixed;
+        });
     if (job.model.averaging.base) {
         directories.erase(directories.begin() + 1);
     }

@@ -11,14 +11,12 @@
 #include <string_view>
 #include <vector>
 
-#include "app/messages/log.hpp"
 #include "app/messages/progress.hpp"
 #include "core/dtype.hpp"
 #include "core/path.hpp"
 #include "formats/format.hpp"
 #include "mpi/comm.hpp"
 #include "numeric/encoding.hpp"
-#include "outputs/format.hpp"
 #include "plan/binding.hpp"
 #include "plan/choice.hpp"
 #include "publish/room.hpp"

@@ -350,13 +350,9 @@ const OptionRow* find_option(std::string_view name) {
 }
 
 std::vector<const OptionRow*> listed_options(const CommandRow& command) {
-    std::vector<const OptionRow*> listed;
-    for (const OptionRow& row : option_rows()) {
-        if (row.is_in_help_of(command) && !row.group.empty()) {
-            listed.push_back(&row);
-        }
-    }
-    return listed;
+    return collect_list(
+        option_rows(), [](const OptionRow& row) { return &row; },
+        [&](const OptionRow& row) { return row.is_in_help_of(command) && !row.group.empty(); });
 }
 
 std::string_view help_for(const OptionRow& row, const CommandRow& command) {
@@ -393,11 +389,8 @@ std::vector<const OptionRow*> usual_options(const CommandRow& command) {
     if (command.usual.empty()) {
         return listed_options(command);
     }
-    std::vector<const OptionRow*> usual;
-    for (const std::string_view name : command.usual) {
-        usual.push_back(find_option(name));
-    }
-    return usual;
+    return collect_list(command.usual,
+                        [](const std::string_view name) { return find_option(name); });
 }
 
 bool is_later_option(std::string_view name) {

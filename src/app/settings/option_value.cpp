@@ -8,7 +8,6 @@
 #include <limits>
 
 #include "core/text.hpp"
-#include "formats/shared/iteration_directories.hpp"
 #include "plan/plan.hpp"
 #include "reshape/destination.hpp"
 #include "shardweld/error.hpp"

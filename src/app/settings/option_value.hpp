@@ -12,7 +12,6 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
-#include "core/text.hpp"
 #include "numeric/encoding.hpp"
 #include "publish/room.hpp"
 

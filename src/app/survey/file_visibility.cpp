@@ -46,11 +46,7 @@ std::string mounts_below(const fs::path& directory) {
             mounts.insert(point.substr(above.size()) + " " + device + " " + root);
         }
     }
-    std::string all;
-    for (const std::string& mount : mounts) {
-        all += "\n" + mount;
-    }
-    return all;
+    return add_up(mounts, [](const std::string& mount) { return "\n" + mount; });
 }
 
 /// Equal for ranks that see the same files. Hosts may have one name, so their boots count, too.
@@ -294,12 +290,7 @@ SizesByGroup FileVisibility::sizes_of(const std::vector<std::string>& files) {
 }
 
 std::vector<io::FileStamp> FileVisibility::stamps(const std::vector<std::string>& files) const {
-    std::vector<io::FileStamp> found;
-    found.reserve(files.size());
-    for (const std::string& file : files) {
-        found.push_back(known_.at(file).stamp);
-    }
-    return found;
+    return collect_list(files, [&](const std::string& file) { return known_.at(file).stamp; });
 }
 
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,

@@ -8,12 +8,10 @@
 
 #include "app/report/file_hashes.hpp"
 #include "app/report/run.hpp"
-#include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/containers/zip.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "io/input_file.hpp"
-#include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "mpi/share.hpp"
 #include "shardweld/error.hpp"
@@ -39,11 +37,7 @@ bool is_shard(const Location& location, const std::string& name) {
 
 /// The names of the list, shards at the end.
 std::vector<std::string> listed_names(const Sums& sums, const Location& location) {
-    std::vector<std::string> names;
-    names.reserve(sums.size());
-    for (const auto& [name, sum] : sums) {
-        names.push_back(name);
-    }
+    std::vector<std::string> names = collect_list(sums, [](const auto& one) { return one.first; });
     std::stable_partition(names.begin(), names.end(),
                           [&](const std::string& name) { return !is_shard(location, name); });
     return names;
@@ -73,12 +67,9 @@ std::vector<FileEntry> hashed_together(const Run& run, Checkpoint& found,
 
 void require_sums(const std::vector<FileEntry>& files, const Sums& sums,
                   const fs::path& directory) {
-    std::vector<std::string> wrong;
-    for (const FileEntry& file : files) {
-        if (sums.at(file.name) != file.sha256) {
-            wrong.push_back(file.name);
-        }
-    }
+    std::vector<std::string> wrong =
+        collect_list(files, &FileEntry::name,
+                     [&](const FileEntry& file) { return sums.at(file.name) != file.sha256; });
     if (!wrong.empty()) {
         throw Error(
             ErrorCode::corrupt,
@@ -90,10 +81,7 @@ void require_sums(const std::vector<FileEntry>& files, const Sums& sums,
 }
 
 std::string note_on(const std::vector<FileEntry>& files, std::size_t n_listed) {
-    Bytes bytes = 0;
-    for (const FileEntry& file : files) {
-        bytes += file.bytes;
-    }
+    const Bytes bytes = add_up(files, &FileEntry::bytes);
     const std::size_t n_left = n_listed - files.size();
     return "the SHA-256 of " + counted(files.size(), "file") + " (" + human_bytes(bytes) +
            ") is the one that the save lists" +
@@ -231,7 +219,7 @@ execute::SourceFiles source_of(const Run& run, const Input& input) {
                                 input.is_checked ? input.sums : nullptr};
     if (run.log.is_kept()) {
         source.on_open = [&log = run.log](const fs::path& file) {
-            log.note("opens " + printable(file.string()));
+            log.write_own("opens " + printable(file.string()));
         };
     }
     return source;

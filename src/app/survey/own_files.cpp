@@ -1,10 +1,7 @@
 #include "own_files.hpp"
 
-#include <string>
-
 #include "core/text.hpp"
 #include "io/beneath.hpp"
-#include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 

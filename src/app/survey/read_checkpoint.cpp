@@ -7,7 +7,6 @@
 
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
-#include "formats/recognise.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "io/input_file.hpp"
 #include "io/openings.hpp"
@@ -107,7 +106,7 @@ Catalogue scan_all(mpi::Comm& comm, const Checkpoint& found, const mpi::OnShare&
 catalogue::Provenance judge_statements(const Location& location, Catalogue& catalogue) {
     auto statements = std::exchange(catalogue.statements, {});
     std::ranges::copy(location.statements, std::back_inserter(statements));
-    auto provenance = catalogue::judge(catalogue.files, statements);
+    auto provenance = catalogue::compare_statements(catalogue.files, statements);
     if (provenance.standing == catalogue::Standing::unknown) {
         catalogue.warnings["provenance_unknown"] =
             "only names tell to which rank and save each file belongs";
@@ -194,10 +193,7 @@ void read_files(mpi::Comm& comm, Checkpoint& read, const mpi::OnShare& on_scan) 
     const fs::path& directory = read.location.directory;
     opening(visibility, read.files, directory,
             [&] { read.catalogue = scan_all(comm, read, on_scan); });
-    std::vector<std::string> files;
-    for (const catalogue::File& file : read.catalogue.files) {
-        files.push_back(file.path);
-    }
+    std::vector<std::string> files = collect_list(read.catalogue.files, &catalogue::File::path);
     if (visibility.is_one_view()) {
         visibility.add_stamps(files, opened);
         const std::vector<std::string> others = not_opened(read.catalogue);
@@ -265,12 +261,9 @@ std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
     catalogue::each_shard(catalogue, [&](const catalogue::Shard& shard) {
         files.at(shard.piece.file).add(hash_of(shard), shard.piece);
     });
-    std::vector<InputDigest> digests;
-    digests.reserve(files.size());
-    for (const FileSays& file : files) {
-        digests.push_back({file.print.value(), file.has_all_checksums});
-    }
-    return digests;
+    return collect_list(files, [&](const FileSays& file) {
+        return InputDigest{file.print.value(), file.has_all_checksums};
+    });
 }
 
 void read_checkpoint(mpi::Comm& comm, Checkpoint& found, const mpi::OnShare& on_scan) {

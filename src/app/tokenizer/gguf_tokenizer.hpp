@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <vector>
 
 #include "core/metadata.hpp"
@@ -17,8 +16,6 @@ namespace shardweld::app {
 struct GgufTokenizer {
     Metadata keys;                      ///< none where there is no tokenizer that llama.cpp reads
     std::vector<std::string> warnings;  ///< what is missing, and what may be read otherwise
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.keys, self.warnings); };
 };
 
 /// From tokenizer.json (byte-level BPE; BPE with tokens for bytes), tokenizer.model

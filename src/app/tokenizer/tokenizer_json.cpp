@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -43,11 +42,9 @@ std::optional<Index> token_number(const Json& value) {
 }
 
 std::string without_spaces(const std::string& text) {
-    std::string out;
-    for (const char letter : text) {
-        out += letter == ' ' ? kSpaceLetter : std::string(1, letter);
-    }
-    return out;
+    return add_up(text, [&](const char letter) {
+        return letter == ' ' ? kSpaceLetter : std::string(1, letter);
+    });
 }
 
 /// Takes vocabulary and merges out while the text is read: they are most of it.
@@ -100,11 +97,9 @@ class LargeParts {
 
 /// Carriage returns and line feeds as they are written in expressions.
 std::string escaped(const std::string& expression) {
-    std::string text;
-    for (const char letter : expression) {
-        text += letter == '\n' ? "\\n" : letter == '\r' ? "\\r" : std::string(1, letter);
-    }
-    return text;
+    return add_up(expression, [&](const char letter) {
+        return letter == '\n' ? "\\n" : letter == '\r' ? "\\r" : std::string(1, letter);
+    });
 }
 
 void take_step(const Json& step, TokenizerJson& out) {

@@ -16,7 +16,7 @@ struct BelowZero {
     Index n_elements = 0;
 };
 
-MomentSigns::Count signs_in(std::span<const std::byte> fp32) {
+MomentSigns::Count signs_in(ByteView fp32) {
     MomentSigns::Count count;
     for (std::size_t at = 0; at + sizeof(float) <= fp32.size(); at += sizeof(float)) {
         float value = 0;
@@ -28,7 +28,7 @@ MomentSigns::Count signs_in(std::span<const std::byte> fp32) {
 }
 
 template <typename T>
-std::vector<T> values_in(std::span<const std::byte> bytes) {
+std::vector<T> values_in(ByteView bytes) {
     std::vector<T> values(bytes.size() / sizeof(T));
     if (!values.empty()) {
         std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
@@ -44,7 +44,7 @@ bool MomentSigns::is_needed() const {
     });
 }
 
-void MomentSigns::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void MomentSigns::add(const plan::Slice& slice, ByteView bytes) {
     const plan::Target& target = plan_.target_of(slice.tensor);
     if (target.dtype != DType::f32) {
         return;

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <map>
-#include <span>
 
 #include "core/index.hpp"
 #include "mpi/comm.hpp"
@@ -35,7 +34,7 @@ class MomentSigns {
     /// Whether there are moments: then every slice has to be looked at.
     [[nodiscard]] bool is_needed() const;
     /// An OnSlice. Local.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void add(const plan::Slice& slice, ByteView bytes);
     /// Collective. All ranks' counts, alike on every rank.
     [[nodiscard]] Found gather(mpi::Comm& comm) const;
 

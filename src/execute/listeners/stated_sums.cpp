@@ -35,10 +35,8 @@ class StatedParts {
 
     /// Digits that follow from checksums that are whole now.
     void put_digits(const outputs::ChecksumText& text) {
-        std::vector<std::uint32_t> sums;
-        for (const Bytes place : text.sums) {
-            sums.push_back(sum_at(place));
-        }
+        std::vector<std::uint32_t> sums =
+            collect_list(text.sums, [&](const Bytes place) { return sum_at(place); });
         const std::string digits = text.text(sums);
         const auto to = at(text.offset, digits.size());
         std::ranges::copy(std::as_bytes(std::span(digits)), to.begin());
@@ -49,7 +47,7 @@ class StatedParts {
     }
 
   private:
-    std::span<std::byte> at(Bytes offset, Bytes size) {
+    ByteSpan at(Bytes offset, Bytes size) {
         auto& [begin, bytes] =
             *std::prev(std::ranges::upper_bound(parts_, offset, {}, &StatedPart::first));
         return std::span(bytes).subspan(offset - begin, size);
@@ -80,7 +78,7 @@ std::vector<StatedPart> stated_parts(const outputs::Frame& frame,
     return parts.take();
 }
 
-void WrittenSums::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void WrittenSums::add(const plan::Slice& slice, ByteView bytes) {
     const plan::WrittenTensor& tensor = plan_.tensor(slice.tensor);
     const auto n_behind = static_cast<Bytes>(tensor.volume() - slice.end) * size_of(tensor.dtype);
     sums_[slice.tensor] ^= crc32_moved(crc32(bytes), n_behind);

@@ -7,7 +7,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/index.hpp"
 #include "execute/written_output.hpp"
 #include "io/directory.hpp"
 #include "mpi/comm.hpp"
@@ -38,7 +37,7 @@ class WrittenSums {
     explicit WrittenSums(const plan::Plan& plan) : plan_(plan) {}
 
     /// An OnSlice.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void add(const plan::Slice& slice, ByteView bytes);
 
     /// Collective, once all is written. Every rank writes the frames of the files that it made,
     /// which create_files has left out, with checksums in their places, and adds them to

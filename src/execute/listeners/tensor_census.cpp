@@ -14,7 +14,7 @@ bool is_remarkable(const numeric::Census& census) {
 
 }  // namespace
 
-void TensorCensus::add(const plan::Slice& slice, std::span<const std::byte> bytes) {
+void TensorCensus::add(const plan::Slice& slice, ByteView bytes) {
     const DType dtype = plan_.tensor(slice.tensor).dtype;
     if (numeric::is_counted(dtype)) {
         add(slice, numeric::take_census(dtype, bytes));

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <map>
-#include <span>
 #include <vector>
 
 #include "mpi/comm.hpp"
@@ -23,7 +22,7 @@ class TensorCensus {
 
     /// Takes the slice's elements in: an OnSlice. Local. Slices of one tensor may come in any
     /// order; no element may come twice.
-    void add(const plan::Slice& slice, std::span<const std::byte> bytes);
+    void add(const plan::Slice& slice, ByteView bytes);
     /// Adds elements that were looked at earlier.
     void add(const plan::Slice& slice, const numeric::Census& census);
 

@@ -145,13 +145,12 @@ std::optional<Location> probe_sharded(const fs::path& directory, const Listing& 
 
 // Saved under any name; what lies beside other formats' metadata is not the model.
 std::vector<std::string> only_file(const Listing& listing) {
-    std::vector<std::string> files;
-    for (const std::string& file : listing.files) {
-        if (!file.starts_with("pytorch_optim") &&
-            (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth"))) {
-            files.push_back(file);
-        }
-    }
+    std::vector<std::string> files = collect_list(
+        listing.files, [](const std::string& file) { return file; },
+        [&](const std::string& file) {
+            return !file.starts_with("pytorch_optim") &&
+                   (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth"));
+        });
     const bool is_beside_metadata =
         listing.has_file(".metadata") || listing.has_file("metadata.json");
     return files.size() == 1 && !is_beside_metadata ? files : std::vector<std::string>();

@@ -65,12 +65,9 @@ std::vector<Index> read_extents(const PickleValue& value, const std::string& wha
     if (!is_extents(value)) {
         bad_metadata(what + " is " + describe(value) + ", expected a torch.Size");
     }
-    std::vector<Index> extents;
-    extents.reserve(value.elements().size());
-    for (const PickleValue* const element : value.elements()) {
-        extents.push_back(read_count(*element, what));
-    }
-    return extents;
+    return collect_list(value.elements(), [&](const PickleValue* const element) {
+        return read_count(*element, what);
+    });
 }
 
 DcpRecords::DcpRecords(std::shared_ptr<PickleArena> memory) : memory_(std::move(memory)) {}

@@ -57,7 +57,7 @@ EdgeReads::EdgeReads(const io::InputFile& file, std::span<const ArchiveRange> ar
     }
 }
 
-std::span<const std::byte> EdgeReads::at(Bytes offset, Bytes bytes) {
+ByteView EdgeReads::at(Bytes offset, Bytes bytes) {
     for (const HeldWindow& held : held_) {
         if (!held.bytes.empty() && held.window.holds(offset, bytes)) {
             return std::span(held.bytes).subspan(offset - held.window.begin, bytes);
@@ -129,7 +129,7 @@ void RangeReader::load(Window& window, Bytes offset, Bytes size) const {
     file_->read_at(first, window.bytes);
 }
 
-std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string_view what) {
+ByteView RangeReader::at(Bytes offset, Bytes size, std::string_view what) {
     check(offset, size, what);
     if (edges_ != nullptr && size != 0) {
         if (const auto part = edges_->at(begin_ + offset, size); !part.empty()) {
@@ -151,8 +151,7 @@ std::span<const std::byte> RangeReader::at(Bytes offset, Bytes size, std::string
     } else if (!moving_.holds(offset, size)) {
         load(moving_, offset, std::min(std::max(size, kLeastRead), length_ - offset));
     }
-    return std::span<const std::byte>(window->bytes)
-        .subspan(offset - window->offset, to_size(size, what));
+    return ByteView(window->bytes).subspan(offset - window->offset, to_size(size, what));
 }
 
 std::vector<std::byte> RangeReader::copy(Bytes offset, Bytes size, std::string_view what,

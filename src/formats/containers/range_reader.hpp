@@ -29,7 +29,7 @@ class EdgeReads {
 
     /// `bytes` bytes at `offset` of the file, valid until the second next call that reads; empty
     /// where they are no ends of archives, or lie before what was asked for last.
-    std::span<const std::byte> at(Bytes offset, Bytes bytes);
+    ByteView at(Bytes offset, Bytes bytes);
 
   private:
     struct Window {
@@ -67,7 +67,7 @@ class RangeReader {
 
     /// `size` bytes at `offset` of the range, valid until the next call. Error(corrupt) naming
     /// `what` when they do not lie inside the range; nothing is allocated before that check.
-    std::span<const std::byte> at(Bytes offset, Bytes size, std::string_view what);
+    ByteView at(Bytes offset, Bytes size, std::string_view what);
 
     /// As above, as an owned copy in `memory`.
     std::vector<std::byte> copy(Bytes offset, Bytes size, std::string_view what,

@@ -88,11 +88,8 @@ class HeaderReader final : public nlohmann::json_sax<Json> {
 
     /// At the end: a set of names would take as much memory as all else.
     void keep_last_of_each() {
-        std::vector<const SafetensorsEntry*> order;
-        order.reserve(out_.entries.size());
-        for (const SafetensorsEntry& entry : out_.entries) {
-            order.push_back(&entry);
-        }
+        std::vector<const SafetensorsEntry*> order =
+            collect_list(out_.entries, [](const SafetensorsEntry& entry) { return &entry; });
         std::ranges::stable_sort(
             order, {}, [](const auto* entry) -> const auto& { return entry->name; });
         std::set<const SafetensorsEntry*> earlier;
@@ -316,11 +313,8 @@ StoredTensor tensor_of(SafetensorsEntry& entry, Bytes data_begin) {
 void require_tiling(const std::map<std::string, StoredTensor>& tensors, Bytes data_begin,
                     Bytes data_size) {
     using NamedTensor = std::map<std::string, StoredTensor>::value_type;
-    std::vector<const NamedTensor*> order;
-    order.reserve(tensors.size());
-    for (const NamedTensor& entry : tensors) {
-        order.push_back(&entry);
-    }
+    std::vector<const NamedTensor*> order =
+        collect_list(tensors, [](const NamedTensor& entry) { return &entry; });
     std::ranges::sort(order, {}, [](const NamedTensor* entry) {
         return std::pair(entry->second.storage_offset, entry->second.storage_bytes);
     });

@@ -1,7 +1,6 @@
 #include "torch_file.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <map>
 #include <string>
@@ -139,7 +138,7 @@ Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte
     constexpr Bytes kMaxText = 64;
     constexpr Bytes kNear = 4096;
     const Bytes end = pickle.offset + pickle.size;
-    const auto text_of = [](std::span<const std::byte> bytes) {
+    const auto text_of = [](ByteView bytes) {
         return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     };
     Bytes behind = 0;
@@ -151,7 +150,7 @@ Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte
     head.pickle = reader.copy(pickle.offset - reader.begin(), pickle.size + behind, "data.pkl",
                               PickleMemory::spare_bytes());
     if (behind != 0) {
-        head.byte_order = text_of(std::span<const std::byte>(head.pickle).last(order_bytes));
+        head.byte_order = text_of(ByteView(head.pickle).last(order_bytes));
         head.pickle.resize(to_size(pickle.size, "data.pkl"));
     } else if (byte_order != nullptr) {
         head.byte_order =

@@ -1,6 +1,5 @@
 // Tensors of a torch file: from the pickled call to a strided view of raw bytes.
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/text.hpp"

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/crc32.hpp"
@@ -191,7 +189,7 @@ struct Central {
 };
 
 // Takes saturated fields from the zip64 extra field, in their fixed order.
-void widen(Central& entry, Bytes& stored_size, std::span<const std::byte> extra) {
+void widen(Central& entry, Bytes& stored_size, ByteView extra) {
     io::Cursor cursor(extra);
     while (cursor.remaining() >= 4) {
         const auto id = cursor.get<std::uint16_t>("extra field");
@@ -228,7 +226,7 @@ void check_stored(const Central& entry, Bytes stored_size) {
 }
 
 template <typename T>
-T field(std::span<const std::byte> record, std::size_t at) {
+T field(ByteView record, std::size_t at) {
     T value;
     std::memcpy(&value, record.subspan(at, sizeof(T)).data(), sizeof(T));
     return value;
@@ -264,8 +262,7 @@ Central read_central(io::Cursor& cursor) {
     return entry;
 }
 
-std::vector<Central> read_centrals(std::span<const std::byte> bytes,
-                                   const ZipDirectory& directory) {
+std::vector<Central> read_centrals(ByteView bytes, const ZipDirectory& directory) {
     io::Cursor cursor(bytes, directory.offset);
     std::vector<Central> entries;
     entries.reserve(to_size(directory.count, "a count of entries"));
@@ -315,11 +312,8 @@ bool is_wrapped(Bytes behind) {
 }
 
 void require_distinct(const std::vector<NamedZipEntry>& entries) {
-    std::vector<std::string_view> names;
-    names.reserve(entries.size());
-    for (const auto& [name, entry] : entries) {
-        names.push_back(name);
-    }
+    std::vector<std::string_view> names =
+        collect_list<std::string_view>(entries, &NamedZipEntry::name);
     if (const auto repeated = find_duplicate(names)) {
         fail_zip("two entries with one name: " + in_quotes(names[repeated->second]));
     }
@@ -411,8 +405,7 @@ const ZipEntry* ZipArchive::find(std::string_view name) const {
     return found == entries.end() ? nullptr : &found->entry;
 }
 
-void require_crc32(std::string_view record, std::span<const std::byte> bytes,
-                   std::uint32_t stated) {
+void require_crc32(std::string_view record, ByteView bytes, std::uint32_t stated) {
     if (const std::uint32_t found = crc32(bytes); stated != 0 && found != stated) {
         throw Error(ErrorCode::corrupt,
                     "record " + printable(std::string(record)) + wrong_crc32(found, stated));

@@ -6,7 +6,6 @@
 
 #include <array>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,12 +71,13 @@ class ZipArchive {
 /// data lies its descriptor); nullopt unless both agree to the byte.
 std::optional<Bytes> torch_data_offset(Bytes header, Bytes name_bytes, Bytes size, Bytes next);
 
-/// As ZipArchive::read, over the reader's range, so that its caller shares the pages read.
+/// The archive in the reader's range, as ZipArchive::read gives it; its caller shares the pages
+/// read.
 ZipArchive read_zip(RangeReader& reader);
 
 /// Error(corrupt) naming the record unless its bytes have the CRC-32 that is stated; 0 states none
 /// (torch.serialization.set_crc32_options(False)).
-void require_crc32(std::string_view record, std::span<const std::byte> bytes, std::uint32_t stated);
+void require_crc32(std::string_view record, ByteView bytes, std::uint32_t stated);
 
 /// Where torch's fingerprint lies, and the records whose CRC-32s its digits follow from, in their
 /// order; nullopt where there is none, or where a record has no CRC-32.

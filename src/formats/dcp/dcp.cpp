@@ -150,11 +150,8 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
 }
 
 void require_all_ranks(const std::vector<std::string>& metadata_files) {
-    std::vector<Index> ranks;
-    ranks.reserve(metadata_files.size());
-    for (const std::string& file : metadata_files) {
-        ranks.push_back(rank_of_metadata(file).value_or(0));
-    }
+    std::vector<Index> ranks = collect_list(
+        metadata_files, [](const std::string& file) { return rank_of_metadata(file).value_or(0); });
     require_all_numbers(ranks, 0, std::string(kRankPrefix), std::string(kMetadata));
 }
 

@@ -2,7 +2,6 @@
 // Source: torch 2.15 torch/distributed/checkpoint/hf_storage.py.
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"

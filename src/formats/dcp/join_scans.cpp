@@ -11,7 +11,6 @@
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::dcp {

@@ -112,12 +112,10 @@ Counts models_in(const Catalogue& catalogue) {
 void require_copies(const Catalogue& catalogue, const Counts& models) {
     const auto largest =
         std::ranges::max_element(models, {}, [](const auto& model) { return model.second; });
-    std::set<std::string> names;
-    for (const Tensor& tensor : catalogue.tensors) {
-        if (parent_of(tensor.name) == largest->first) {
-            names.insert(without_wrappers(key_of(tensor.name)));
-        }
-    }
+    std::set<std::string> names = collect_set(
+        catalogue.tensors,
+        [](const Tensor& tensor) { return without_wrappers(key_of(tensor.name)); },
+        [&](const Tensor& tensor) { return parent_of(tensor.name) == largest->first; });
     std::map<std::string, std::string> first;  // of each other dictionary, a tensor
     std::set<std::string> copies;
     for (const Tensor& tensor : catalogue.tensors) {
@@ -273,12 +271,10 @@ std::optional<std::string> WeightHolders::name_of(std::string_view path) const {
 
 void select_model(Catalogue& catalogue) {
     const std::string model = choose_model(catalogue);
-    std::set<std::string> names;
-    for (const Tensor& tensor : catalogue.tensors) {
-        if (!is_training_only(first_part(tensor.name, '.'))) {
-            names.insert(without_wrappers(key_of(tensor.name)));
-        }
-    }
+    std::set<std::string> names = collect_set(
+        catalogue.tensors,
+        [](const Tensor& tensor) { return without_wrappers(key_of(tensor.name)); },
+        [&](const Tensor& tensor) { return !is_training_only(first_part(tensor.name, '.')); });
     // Where a name begins as training state does, the rest tells whose it is.
     const auto is_state = [&](const Tensor& tensor) {
         return is_training_only(first_part(tensor.name, '.')) &&

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <utility>
 
 #include "core/in_context.hpp"
@@ -88,11 +87,9 @@ void require_name(std::string_view parameter, std::string_view path) {
 }
 
 std::vector<std::string> names_in(const PickleValue& list) {
-    std::vector<std::string> names;
-    for (const PickleValue* const element : list.elements()) {
-        names.push_back(without_wrappers(element->text()));
-    }
-    return names;
+    return collect_list(list.elements(), [&](const PickleValue* const element) {
+        return without_wrappers(element->text());
+    });
 }
 
 }  // namespace

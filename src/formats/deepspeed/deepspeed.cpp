@@ -10,7 +10,6 @@
 #include "formats/shared/master_samples.hpp"
 #include "formats/shared/neighbour_names.hpp"
 #include "formats/shared/optimizer_file.hpp"
-#include "shardweld/error.hpp"
 
 #include "file_names.hpp"
 #include "scan.hpp"

@@ -3,7 +3,6 @@
 // deepspeed/utils/zero_to_fp32.py (zero2_... and zero3_merge_trainable_params).
 #pragma once
 
-#include <optional>
 #include <span>
 #include <tuple>
 #include <vector>

@@ -1,9 +1,7 @@
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 

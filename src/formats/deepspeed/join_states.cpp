@@ -1,6 +1,5 @@
 // The states of an optimizer, which are divided as the fp32 weights are.
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -9,7 +8,6 @@
 #include <vector>
 
 #include "core/text.hpp"
-#include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_file.hpp"

@@ -389,10 +389,8 @@ std::vector<ModelRank::Located> ModelRank::locate_in_ranks() const {
 
 void ModelRank::fail_missing(const std::vector<Located>& parameters) const {
     const FileName like = partitions_.is_empty() ? FileName{} : partitions_.first().name;
-    std::vector<std::string> names;
-    for (const Index dp : missing_) {
-        names.push_back(partition_name(like, dp));
-    }
+    std::vector<std::string> names =
+        collect_list(missing_, [&](const Index dp) { return partition_name(like, dp); });
     Error error(ErrorCode::not_found,
                 std::to_string(missing_.size()) + " of " + std::to_string(partitions_.n_ranks()) +
                     " optimizer files are missing: " + name_list(names),

@@ -19,7 +19,6 @@
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
-#include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
 #include "pickled.hpp"

@@ -1,6 +1,5 @@
 #include "module_weights.hpp"
 
-#include "core/text.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/master_samples.hpp"
 

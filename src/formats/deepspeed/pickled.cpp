@@ -7,7 +7,6 @@
 #include "formats/containers/torch_storage.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/model_values.hpp"
-#include "layout/patch.hpp"
 #include "shardweld/error.hpp"
 
 #include "flat_groups.hpp"
@@ -53,10 +52,9 @@ std::vector<Index> shape_of(const PickleValue& value) {
                                             ", expected a tuple of at most " +
                                             std::to_string(layout::kMaxAxes) + " numbers");
     }
-    std::vector<Index> shape;
-    for (const PickleValue* const extent : value.elements()) {
-        shape.push_back(read_count(*extent, "a shape"));
-    }
+    std::vector<Index> shape = collect_list(value.elements(), [](const PickleValue* const extent) {
+        return read_count(*extent, "a shape");
+    });
     volume_of(shape, "a shape");
     return shape;
 }

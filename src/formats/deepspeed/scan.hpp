@@ -43,10 +43,6 @@ struct FlatParameter {
     std::string name;
     DType dtype = DType::f32;  ///< in the module
     std::vector<Index> shape;  ///< on this rank
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.name, self.dtype, self.shape);
-    };
 };
 
 /// The ways in which tensor-parallel parts make a whole.
@@ -59,10 +55,6 @@ struct JoinRule {
     std::vector<Index> shape;        ///< of the whole tensor
     std::vector<Index> local_shape;  ///< of this rank's part
     std::vector<LocalBox> boxes;     ///< where the part's elements belong
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.kind, self.shape, self.local_shape, self.boxes);
-    };
 };
 
 /// Local shapes by parameter.
@@ -80,10 +72,6 @@ struct FlatGroup {
     std::map<std::size_t, Index> gaps;  ///< by parameter of the group: elements to skip behind it
     std::optional<Index> end;       ///< behind the last of this rank's elements that is not zero
     std::optional<Index> settings;  ///< which of the optimizer's groups it is in
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.n_ranks, self.gaps, self.end, self.settings);
-    };
 };
 
 /// Beside a catalogue of the file: its whole tensors, and flat partitions as shards in the order

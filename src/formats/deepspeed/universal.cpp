@@ -11,10 +11,8 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/master_samples.hpp"
-#include "formats/shared/module_names.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/optimizer_file.hpp"
-#include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
@@ -36,8 +34,6 @@ using catalogue::Tensor;
 struct ModelStates {
     std::optional<Index> first;
     bool has_others = false;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.first, self.has_others); };
 };
 
 void refuse_missing(const std::vector<std::string>& files) {

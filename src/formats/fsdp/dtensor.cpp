@@ -171,11 +171,7 @@ const RankMesh& DTensorReader::mesh_of(const PickleValue& spec, std::size_t n_pl
 }
 
 std::vector<MeshDims> DTensorReader::meshes() const {
-    std::vector<MeshDims> meshes;
-    for (const auto& [text, dims] : meshes_) {
-        meshes.push_back(dims);
-    }
-    return meshes;
+    return collect_list(meshes_, [](const auto& one) { return one.second; });
 }
 
 void DTensorReader::note_mesh(const RankMesh& mesh) {

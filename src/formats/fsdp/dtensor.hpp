@@ -7,9 +7,7 @@
 #include <compare>
 #include <map>
 #include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "catalogue/tensor.hpp"

@@ -193,11 +193,7 @@ Index extent_of(const PickleValue& value) {
 std::vector<Index> read_extents_of_mesh(const TorchFile& file, const PickleValue& mesh) {
     const PickleValue* const layout = mesh_attribute(mesh, "layout");
     if (const auto axes = layout == nullptr ? std::nullopt : mesh_axes(*layout)) {
-        std::vector<Index> extents;
-        for (const MeshAxis& axis : *axes) {
-            extents.push_back(extent_of(*axis.shape));
-        }
-        return extents;
+        return collect_list(*axes, [&](const MeshAxis& axis) { return extent_of(*axis.shape); });
     }
     if (const PickleValue* const ranks = mesh_attribute(mesh, "mesh")) {
         if (const auto tensor = file.tensor(*ranks)) {

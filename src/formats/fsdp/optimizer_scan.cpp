@@ -107,10 +107,7 @@ struct Member {
 /// tied to that where the optimizer has one parameter fewer.
 std::vector<ModelParameter> without_tied_head(std::vector<ModelParameter> all,
                                               const std::vector<std::vector<Member>>& groups) {
-    std::size_t count = 0;
-    for (const auto& group : groups) {
-        count += group.size();
-    }
+    const std::size_t count = add_up(groups, [](const auto& group) { return group.size(); });
     const bool is_one_more = count + 1 == all.size() && all.back().name.ends_with("lm_head.weight");
     const bool is_tied =
         is_one_more &&

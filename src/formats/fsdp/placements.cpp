@@ -83,18 +83,13 @@ Runs select(const Runs& runs, const Runs& taken) {
 }  // namespace
 
 Index length_of(const Runs& runs) {
-    Index length = 0;
-    for (const Range& run : runs) {
-        length += run.extent;
-    }
-    return length;
+    return add_up(runs, &Range::extent);
 }
 
 std::vector<Runs> owned(std::span<const Index> shape, std::span<const DimCut> cuts) {
-    std::vector<Runs> left;
-    for (const Index extent : shape) {
-        left.push_back(extent > 0 ? Runs{{0, extent}} : Runs{});
-    }
+    std::vector<Runs> left = collect_list(shape, [](const Index extent) {
+        return extent > 0 ? Runs{{0, extent}} : Runs{};
+    });
     for (const DimCut& cut : cuts) {
         Runs& runs = left.at(cut.dim);
         runs = select(runs, positions(cut, length_of(runs)));
@@ -290,10 +285,8 @@ void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& re
 }
 
 std::vector<DimCut> cuts_of(const Placements& placements, const RankMesh& mesh) {
-    std::vector<std::size_t> dims;
-    for (const std::size_t d : placements.order) {
-        dims.push_back(placements.on[d].dim);
-    }
+    std::vector<std::size_t> dims =
+        collect_list(placements.order, [&](const std::size_t d) { return placements.on[d].dim; });
     std::ranges::sort(dims);
     dims.erase(std::unique(dims.begin(), dims.end()), dims.end());
     std::vector<DimCut> cuts;

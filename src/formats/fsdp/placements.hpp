@@ -15,7 +15,6 @@
 #include "core/index.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
-#include "layout/patch.hpp"
 
 #include "mesh.hpp"
 

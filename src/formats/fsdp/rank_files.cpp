@@ -8,7 +8,6 @@
 
 #include "core/json.hpp"
 #include "core/name_rules.hpp"
-#include "core/text.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/hints.hpp"
 #include "io/whole_file.hpp"
@@ -166,10 +165,7 @@ std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
 }
 
 std::vector<std::string> missing_files(const std::vector<RankFile>& present) {
-    std::set<Index> ranks;
-    for (const RankFile& file : present) {
-        ranks.insert(file.rank);
-    }
+    std::set<Index> ranks = collect_set(present, &RankFile::rank);
     std::vector<std::string> missing;
     const Index world = present.empty() ? 0 : present.front().world;
     for (Index rank = 0; rank < world; ++rank) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
@@ -12,7 +11,6 @@
 #include "formats/typed_scan.hpp"
 
 #include "mesh.hpp"
-#include "rank_files.hpp"
 
 namespace shardweld::formats::fsdp {
 
@@ -21,10 +19,6 @@ struct RankContent {
     std::vector<MeshDims> meshes;    ///< over which the file's tensors lie
     std::string unread_state;        ///< why training state was not read; "" if nothing is wrong
     catalogue::Catalogue optimizer;  ///< its file, where a state is asked for (optimizer_scan.hpp)
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.meshes, self.unread_state, self.optimizer);
-    };
 };
 using RankScan = ScanOf<RankContent>;
 

@@ -1,7 +1,5 @@
 #include "dataset.hpp"
 
-#include <algorithm>
-
 #include "catalogue/tensor.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"

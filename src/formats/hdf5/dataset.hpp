@@ -1,8 +1,6 @@
 // A dataset as part of a tensor. Convention: docs/formats/hdf5.md.
 #pragma once
 
-#include <optional>
-
 #include "catalogue/tensor.hpp"
 
 #include "lister.hpp"

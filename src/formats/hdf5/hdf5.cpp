@@ -4,7 +4,6 @@
 #include <iterator>
 #include <set>
 #include <string>
-#include <tuple>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"

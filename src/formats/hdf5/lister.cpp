@@ -109,7 +109,7 @@ Dataset dataset_in(io::Cursor& in) {
 
 }  // namespace
 
-std::vector<Dataset> parse_listing(std::span<const std::byte> bytes) {
+std::vector<Dataset> parse_listing(ByteView bytes) {
     io::Cursor in(bytes);
     if (in.get<std::uint32_t>(kWhat) != shardweld::hdf5::kListingBegin) {
         refuse();

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -37,7 +36,7 @@ struct Dataset {
 
 /// The datasets at the root. Error(corrupt) when the library cannot read the file or the listing is
 /// malformed; Error(unsupported) for links to elsewhere, groups and other objects.
-std::vector<Dataset> parse_listing(std::span<const std::byte> bytes);
+std::vector<Dataset> parse_listing(ByteView bytes);
 
 struct ListerLimits {
     int seconds = 120;                ///< of wall time

@@ -1,7 +1,5 @@
 #include "consolidated.hpp"
 
-#include <algorithm>
-#include <array>
 #include <map>
 #include <span>
 #include <string>

@@ -10,7 +10,6 @@
 #include <map>
 #include <optional>
 #include <ranges>
-#include <span>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"

@@ -4,7 +4,6 @@
 
 #include <map>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
@@ -29,8 +28,6 @@ WeightMap read_weight_map(const fs::path& index);
 struct IndexContent {
     std::vector<std::string> files;
     std::map<std::string, Index> file_of;  ///< by tensor: position in `files`
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.files, self.file_of); };
 };
 
 /// The names and places of a weight file's tensors, or what an index says of them.

@@ -12,7 +12,6 @@
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "core/yaml.hpp"
-#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 

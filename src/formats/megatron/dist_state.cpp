@@ -15,7 +15,6 @@
 #include "formats/containers/zip.hpp"
 #include "formats/recognise.hpp"
 #include "formats/shared/dcp_blobs.hpp"
-#include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "io/input_file.hpp"

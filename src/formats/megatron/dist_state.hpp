@@ -7,7 +7,6 @@
 #include <optional>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -44,10 +43,6 @@ struct FileState {
     std::optional<Index> rank;  ///< of the job, as args of a legacy file state it
     std::optional<Index> sample;  ///< of a legacy file's elements (stage_content.hpp)
     std::string given;            ///< what optimizer.json beside the save says, if there is one
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.args, self.rank, self.sample, self.given);
-    };
 };
 using StateScan = ScanOf<FileState>;
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <set>
 #include <string>
-#include <utility>
 
 #include "catalogue/tensor.hpp"
 #include "core/text.hpp"

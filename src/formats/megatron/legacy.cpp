@@ -6,7 +6,6 @@
 #include <iterator>
 #include <map>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -23,7 +22,6 @@
 #include "formats/shared/hints.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
-#include "shardweld/error.hpp"
 
 #include "args.hpp"
 #include "dist_state.hpp"
@@ -103,11 +101,8 @@ std::string likeness_of(const Catalogue& scan) {
 
 /// What names and args say about each file's part; args, already compared, also about the save.
 void add_statements(const std::vector<StateScan>& scans, const Grid& grid, Catalogue& out) {
-    std::vector<std::optional<Index>> ranks;
-    ranks.reserve(scans.size());
-    for (const StateScan& scan : scans) {
-        ranks.push_back(scan.own.rank);
-    }
+    std::vector<std::optional<Index>> ranks =
+        collect_list(scans, [](const StateScan& scan) { return scan.own.rank; });
     const auto places = places_by_rank(grid, out.claims, ranks);
     for (std::size_t i = 0; i < scans.size(); ++i) {
         const Catalogue& scan = scans[i].told;
@@ -258,11 +253,8 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
     }
     require_same_args(location, scans);
     LegacyOptimizer optimizer(scans);
-    std::vector<std::optional<Index>> samples;
-    samples.reserve(scans.size());
-    for (const StateScan& scan : scans) {
-        samples.push_back(scan.own.sample);
-    }
+    std::vector<std::optional<Index>> samples =
+        collect_list(scans, [](const StateScan& scan) { return scan.own.sample; });
     const auto stated = stated_sizes(out.claims);
     const Grid grid = place_files(location.shard_files, stated);
     add_statements(scans, grid, out);
@@ -274,7 +266,7 @@ Catalogue join_legacy(const Location& location, std::vector<StateScan> scans) {
     }
     add_shards(std::move(scans), grid, out);
     // Before all else that a file in another's place would show as.
-    (void)catalogue::judge(out.files, out.statements);
+    (void)catalogue::compare_statements(out.files, out.statements);
     require_own_tensors(out.shards, out.files, grid.places, samples);
     require_ends(out.shards, out.files);
     number_layers(out.shards, out.files, grid.places,

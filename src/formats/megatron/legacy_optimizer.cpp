@@ -11,7 +11,6 @@
 
 #include "core/parameter_kind.hpp"
 #include "core/text.hpp"
-#include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
@@ -180,11 +179,10 @@ class RankJoin {
     }
 
     void add_buffer(const Tensor& buffer, const Shards& own, int chunk, State& out) const {
-        std::vector<BucketParameter> parameters;
-        for (const Shard* const shard : own) {
-            parameters.push_back(
-                {shard->name, layout::dense_shape(shard->shape).volume(), is_shared(*shard)});
-        }
+        std::vector<BucketParameter> parameters = collect_list(own, [&](const Shard* const shard) {
+            return BucketParameter{shard->name, layout::dense_shape(shard->shape).volume(),
+                                   is_shared(*shard)};
+        });
         const bool is_first = own.front()->at.pp == 0 && chunk == 0;
         const std::vector<Index> sizes =
             bucket_sizes(parameters, is_first ? closing_size(catalogue_.claims) : std::nullopt);
@@ -232,10 +230,8 @@ PartId part_id(const Shard& shard) {
 /// Each part of a parameter has a state in one of the files. Error(not_found) naming one.
 void require_all(const State& state, const std::vector<Shards>& shards,
                  const std::vector<catalogue::File>& files) {
-    std::set<PartId> found;
-    for (const Shard& shard : state.shards) {
-        found.insert(part_id(shard));
-    }
+    std::set<PartId> found =
+        collect_set(state.shards, [&](const Shard& shard) { return part_id(shard); });
     for (std::size_t file = 0; file < shards.size(); ++file) {
         for (const Shard* const shard : shards[file]) {
             if (!found.contains(part_id(*shard))) {

@@ -8,7 +8,6 @@
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/shared/optimizer_file.hpp"

@@ -13,7 +13,6 @@
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
-#include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 

@@ -57,11 +57,9 @@ struct FoundFactors {
 
 /// The rows at which pieces begin.
 std::set<Index> row_begins(const catalogue::Tensor& tensor) {
-    std::set<Index> begins;
-    for (const catalogue::Piece& piece : tensor.pieces) {
-        begins.insert(piece.patch.axes[tensor.shape.size() - 2].lo);
-    }
-    return begins;
+    return collect_set(tensor.pieces, [&](const catalogue::Piece& piece) {
+        return piece.patch.axes[tensor.shape.size() - 2].lo;
+    });
 }
 
 /// ms-swift's B of [gate; up] is column-parallel as any other, so that rows of gate and up of a

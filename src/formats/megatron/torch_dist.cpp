@@ -1,33 +1,72 @@
 // Megatron distributed checkpoints: `.metadata`, *.distcp, common.pt, metadata.json.
 // Sources: megatron-core 0.16.1 megatron/core/dist_checkpointing/{core,serialization}.py.
+
 #include <algorithm>
 #include <string>
-#include <system_error>
+#include <string_view>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/dcp_metadata.hpp"
+#include "formats/containers/torch_file.hpp"
+#include "formats/format.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
+#include "formats/shared/hints.hpp"
 #include "formats/shared/neighbour_names.hpp"
+#include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/optimizer_file.hpp"
+#include "formats/shared/scalar_value.hpp"
+#include "formats/shared/settings.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
 #include "dist_state.hpp"
-#include "group_settings.hpp"
 #include "model_names.hpp"
 #include "optimizer_state.hpp"
 
 namespace shardweld::formats::megatron {
 
 namespace {
+
+/// Adds what an object among the shards says, called as
+/// "chained_0.optimizer.distributed.dp_group_idx_1.optimizer"; others are left alone, and those in
+/// files that are not seen here. Error(unsupported) for an object that is itself the state of a
+/// group of ranks; Error as by the claims.
+void add_group_settings(const Location& location, std::string_view name, const ObjectPlace& place,
+                        GroupClaims& groups, StepClaims& steps) {
+    const std::size_t group = name.find("dp_group_idx_");
+    if (group == std::string_view::npos) {
+        return;
+    }
+    if (name.ends_with(".param_state")) {
+        throw Error(
+            ErrorCode::unsupported,
+            "the optimizer's state is kept as one object for each group of ranks (" +
+                printable(name) + "), which is not read",
+            kWeightsOnly + std::string(", or save once with --dist-ckpt-optim-fully-reshardable"));
+    }
+    const fs::path path = location.directory / place.file;
+    if (!name.ends_with(".optimizer") || place.length == 0 || !io::is_file(path)) {
+        return;
+    }
+    in_context(printable(name) + " in ", place.file, [&] {
+        const auto input = io::InputFile::open(path);
+        const TorchFile opened = TorchFile::read(input, place.offset, place.length);
+        const PickleValue& root = only_element_of(opened.root());
+        if (root.is_mapping()) {
+            auto stated = groups_of(root.find("param_groups"), ScalarReader(opened, input));
+            steps.add(stated, printable(name));
+            groups.add(std::string(name.substr(0, group)), std::move(stated), printable(name));
+        }
+    });
+}
 
 /// Takes the step that a place tells. Error(mismatch) where another has told another one.
 void note_step(double step, const char* place, catalogue::Optimizer& out) {

@@ -3,7 +3,6 @@
 // Sources: megatron-core 0.12.2 megatron/core/dist_checkpointing/strategies/{zarr,tensorstore}.py.
 
 #include <algorithm>
-#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -15,7 +14,6 @@
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/dcp_blobs.hpp"
 #include "formats/shared/directory_listing.hpp"
-#include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 

@@ -122,10 +122,9 @@ std::string chunk_name(const std::vector<Index>& at) {
 
 // A name as the place in the grid that has exactly this name.
 std::vector<Index> place_of(const std::string& name, const std::vector<Index>& grid) {
-    std::vector<Index> at;
-    for (const std::string_view part : split(name, '.')) {
-        at.push_back(parse_index(part).value_or(-1));
-    }
+    std::vector<Index> at = collect_list(split(name, '.'), [](const std::string_view part) {
+        return parse_index(part).value_or(-1);
+    });
     if (grid.empty() && at == std::vector<Index>{0}) {
         at.clear();
     }

@@ -44,11 +44,7 @@ std::vector<Index> without_unit_axes(const std::vector<Index>& shape) {
 }
 
 std::vector<Index> extents_of(const layout::Patch& patch) {
-    std::vector<Index> extents;
-    for (const layout::Axis& axis : patch.axes) {
-        extents.push_back(axis.extent);
-    }
-    return extents;
+    return collect_list(patch.axes, &layout::Axis::extent);
 }
 
 void require_match(const StoredTensor& stored, const Tensor& tensor, const Piece& piece) {

@@ -13,7 +13,6 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "directory_listing.hpp"
 #include "file_scan.hpp"
 #include "iteration_directories.hpp"
 #include "neighbour_names.hpp"
@@ -93,10 +92,7 @@ constexpr Bytes kNoContent = 128;
 /// has nothing to save (torch 2.15, torch/distributed/checkpoint/filesystem.py). Pure.
 void note_unnamed(const Location& location, const std::vector<std::string>& files,
                   const std::vector<catalogue::File>& named, catalogue::Catalogue& out) {
-    std::set<std::string_view> known;
-    for (const catalogue::File& file : named) {
-        known.insert(file.path);
-    }
+    std::set<std::string_view> known = collect_set<std::string_view>(named, &catalogue::File::path);
     const std::set<std::string_view> shards(files.begin(), files.end());
     for (const Neighbour& neighbour : location.neighbours) {
         if (!shards.contains(neighbour.path) || known.contains(neighbour.path)) {

@@ -2,7 +2,6 @@
 // of the save and of its files.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

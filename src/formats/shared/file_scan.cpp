@@ -1,7 +1,6 @@
 #include "file_scan.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>

@@ -51,11 +51,7 @@ std::vector<IterationDirectory> steps_in(const Listing& listing) {
 
 // What to do where the step that is wanted is not there: `absent` where no other is either.
 std::string choice_among(const std::vector<IterationDirectory>& steps, const std::string& absent) {
-    std::vector<std::string> names;
-    names.reserve(steps.size());
-    for (const IterationDirectory& step : steps) {
-        names.push_back(step.directory);
-    }
+    std::vector<std::string> names = collect_list(steps, &IterationDirectory::directory);
     return names.empty() ? absent : "choose one with --iteration: " + name_list(names);
 }
 

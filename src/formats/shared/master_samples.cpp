@@ -48,7 +48,7 @@ void each_place(const MasterSamples& samples, const Visit& visit) {
 }
 
 /// The bits of one element.
-std::uint32_t element(std::span<const std::byte> bytes, DType dtype, std::size_t at) {
+std::uint32_t element(ByteView bytes, DType dtype, std::size_t at) {
     std::uint32_t bits = 0;
     std::memcpy(&bits, bytes.data() + at * size_of(dtype), size_of(dtype));
     return bits;
@@ -102,7 +102,7 @@ class SampleReader {
         }
     }
 
-    std::span<const std::byte> next(const MasterSample& sample, const ElementPlace& place) {
+    ByteView next(const MasterSample& sample, const ElementPlace& place) {
         const auto reader = readers_.find(place.file);
         const Bytes size = bytes_of(sample, place);
         if (reader == readers_.end() ||
@@ -162,10 +162,7 @@ Differences compare(const Catalogue& catalogue, SampleReader reader) {
 }
 
 void note_extent(const MasterSamples& samples, std::vector<std::string>& notes) {
-    std::set<SharedText> names;
-    for (const MasterSample& sample : samples.all) {
-        names.insert(sample.name);
-    }
+    std::set<SharedText> names = collect_set(samples.all, &MasterSample::name);
     if (!names.empty()) {
         notes.push_back("the fp32 masters of " + counted(names.size(), "parameter") +
                         " round to the module's weights, in the first " +
@@ -211,7 +208,7 @@ Resolution read_samples(const Location& location, const Catalogue& catalogue,
                         const std::function<void()>& before_file) {
     Resolution out;
     out.files.assign(files.begin(), files.end());
-    std::map<std::uint32_t, std::vector<std::pair<Bytes, std::span<std::byte>>>> wanted;
+    std::map<std::uint32_t, std::vector<std::pair<Bytes, ByteSpan>>> wanted;
     for (const std::uint32_t file : files) {
         out.sizes.push_back(catalogue.files[file].size);
         wanted[file];
@@ -221,7 +218,7 @@ Resolution read_samples(const Location& location, const Catalogue& catalogue,
         total += wanted.contains(place.file) ? bytes_of(sample, place) : 0;
     });
     out.samples.resize(total);
-    std::span<std::byte> rest = out.samples;
+    ByteSpan rest = out.samples;
     each_place(catalogue.samples, [&](const MasterSample& sample, const ElementPlace& place) {
         if (const auto at = wanted.find(place.file); at != wanted.end()) {
             const Bytes size = bytes_of(sample, place);

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
-#include "core/index.hpp"
 #include "formats/format.hpp"
 #include "layout/box.hpp"
 
@@ -26,7 +25,7 @@ bool add_sample(const std::string& name, layout::Range elements,
                 const catalogue::ElementPlace& master, const catalogue::ElementPlace& weight,
                 catalogue::MasterSamples& samples);
 
-/// As Format::resolve: reads the samples in these files.
+/// The samples in these files, read; a step of Format::resolve.
 Resolution read_samples(const Location& location, const catalogue::Catalogue& catalogue,
                         std::span<const std::uint32_t> files,
                         const std::function<void()>& before_file);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <unordered_set>
-#include <utility>
 #include <vector>
 
 #include "core/text.hpp"

@@ -2,7 +2,6 @@
 // the wrappers that training puts around modules.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <iterator>
 #include <set>
-#include <string_view>
 #include <utility>
 
 #include <nlohmann/json.hpp>

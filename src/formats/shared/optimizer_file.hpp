@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/dtype.hpp"
 #include "core/path.hpp"
 #include "formats/format.hpp"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -64,7 +63,7 @@ std::string real_element(ElementType type, std::uint64_t bits) {
 }
 
 /// `element` has at most eight bytes, the least significant first.
-std::optional<std::string> element_text(ElementType type, std::span<const std::byte> element) {
+std::optional<std::string> element_text(ElementType type, ByteView element) {
     std::uint64_t bits = 0;
     for (std::size_t i = element.size(); i-- > 0;) {
         bits = bits << 8U | std::to_integer<std::uint64_t>(element[i]);
@@ -135,7 +134,7 @@ std::optional<NumpyType> numpy_type(const PickleValue& dtype) {
 }
 
 /// Code points of four bytes each.
-std::optional<std::string> wide_text(std::span<const std::byte> bytes) {
+std::optional<std::string> wide_text(ByteView bytes) {
     std::string text;
     for (std::size_t i = 0; i + 4 <= bytes.size(); i += 4) {
         if (bytes[i] > std::byte{0x7F} || bytes[i + 1] != std::byte{0}) {

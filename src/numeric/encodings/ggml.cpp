@@ -219,7 +219,7 @@ class BlockRows {
         }
     }
 
-    void encode(const std::vector<float>& row, std::span<std::byte> out) const {
+    void encode(const std::vector<float>& row, ByteSpan out) const {
         if (coder_ == nullptr) {
             convert(DType::f32, std::as_bytes(std::span(row)), facts_.codes, out);
             return;
@@ -231,8 +231,7 @@ class BlockRows {
     }
 
     /// Largest magnitudes by block; none of plain floats.
-    void decode(std::span<const std::byte> stored, std::vector<float>& row,
-                std::vector<float>& most) const {
+    void decode(ByteView stored, std::vector<float>& row, std::vector<float>& most) const {
         if (coder_ == nullptr) {
             convert(facts_.codes, stored, DType::f32, std::as_writable_bytes(std::span(row)));
             most.assign(row.size() / kValues + 1, std::numeric_limits<float>::infinity());
@@ -245,8 +244,7 @@ class BlockRows {
         }
     }
 
-    [[nodiscard]] std::span<const std::byte> values_of(std::span<const std::byte> all,
-                                                       std::size_t row) const {
+    [[nodiscard]] ByteView values_of(ByteView all, std::size_t row) const {
         const std::size_t bytes = n_columns_ * size_of(rows_.weight);
         return all.subspan(row * bytes, bytes);
     }
@@ -269,8 +267,7 @@ class BlockRows {
 
 const std::span<const EncodingFacts> encodings::ggml{kGgmlRows};
 
-void encode_blocks(const QuantisedRows& rows, std::span<const std::byte> values,
-                   std::span<std::byte> blocks) {
+void encode_blocks(const QuantisedRows& rows, ByteView values, ByteSpan blocks) {
     const BlockRows all(rows);
     all.require(values.size(), blocks.size());
     std::vector<float> row = all.row();
@@ -282,8 +279,7 @@ void encode_blocks(const QuantisedRows& rows, std::span<const std::byte> values,
     }
 }
 
-void decode_blocks(const QuantisedRows& rows, std::span<const std::byte> blocks,
-                   std::span<std::byte> values) {
+void decode_blocks(const QuantisedRows& rows, ByteView blocks, ByteSpan values) {
     const BlockRows all(rows);
     all.require(values.size(), blocks.size());
     std::vector<float> row = all.row();
@@ -296,8 +292,8 @@ void decode_blocks(const QuantisedRows& rows, std::span<const std::byte> blocks,
     }
 }
 
-Quality quality_of_blocks(const QuantisedRows& rows, Index first_row,
-                          std::span<const std::byte> values, std::span<const std::byte> blocks) {
+Quality quality_of_blocks(const QuantisedRows& rows, Index first_row, ByteView values,
+                          ByteView blocks) {
     const BlockRows all(rows);
     all.require(values.size(), blocks.size());
     std::vector<float> row = all.row();

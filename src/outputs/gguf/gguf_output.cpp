@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <utility>
 
@@ -17,20 +16,10 @@ constexpr std::size_t kLongestName = 63;  // llama.cpp's GGML_MAX_NAME, with its
 constexpr std::size_t kMostDims = 4;
 constexpr std::uint32_t kList = 9;
 
+/// The format's number of a type: they follow each other, from GGUF_TYPE_UINT32, as ours do.
 std::uint32_t number_of(MetadataField::Type type) {
-    switch (type) {
-        case MetadataField::Type::u32:
-            return 4;
-        case MetadataField::Type::i32:
-            return 5;
-        case MetadataField::Type::f32:
-            return 6;
-        case MetadataField::Type::boolean:
-            return 7;
-        case MetadataField::Type::text:
-            return 8;
-    }
-    return 0;
+    constexpr std::uint32_t kFirst = 4;
+    return kFirst + static_cast<std::uint32_t>(type);
 }
 
 /// Bytes of a header, little-endian.

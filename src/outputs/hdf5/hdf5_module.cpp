@@ -69,11 +69,7 @@ Hdf5Module::Hdf5Module(const SharedObject& library)
 Hdf5Module::Structure Hdf5Module::make(const PlacedFile& file,
                                        const std::vector<OutputTensor>& tensors) const {
     const auto described_tensors = described(file, tensors);
-    std::vector<shardweld_hdf5_tensor> datasets;
-    datasets.reserve(described_tensors.size());
-    for (const CTensor& one : described_tensors) {
-        datasets.push_back(one.tensor);
-    }
+    std::vector<shardweld_hdf5_tensor> datasets = collect_list(described_tensors, &CTensor::tensor);
     const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), kConfigDataset,
                                      file.header.size()};
     Structure structure(make_(&wanted), release_);

@@ -1,12 +1,81 @@
 #include <algorithm>
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
 
+#include <nlohmann/json.hpp>
+
+#include "core/text.hpp"
 #include "outputs/format.hpp"
-
-#include "header.hpp"
+#include "outputs/output.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::outputs {
 
 namespace {
+
+/// safetensors 0.8, tensor.rs: MAX_HEADER_SIZE, N_LEN.
+inline constexpr Bytes kMaxHeader = 100'000'000;
+inline constexpr Bytes kLengthField = 8;
+
+using nlohmann::ordered_json;
+
+constexpr Bytes kDataAlignment = 4096;
+
+constexpr std::string_view kMetadata = "__metadata__";
+
+/// The length field and the JSON behind it, filled up with spaces to `whole` bytes. Requires that
+/// both fit into them.
+std::string padded_header(std::string json, Bytes whole) {
+    json.resize(static_cast<std::size_t>(whole - kLengthField), ' ');
+    std::string header;
+    for (Bytes rest = json.size(), i = 0; i < kLengthField; ++i, rest >>= 8U) {
+        header += static_cast<char>(static_cast<unsigned char>(rest & 0xFFU));
+    }
+    return header + json;
+}
+
+/// The format keeps one name for itself. Error(unsupported) for it, and for what is no UTF-8.
+void require_header_name(const std::string& name) {
+    if (name == kMetadata || !is_utf8(name)) {
+        throw Error(ErrorCode::unsupported,
+                    "tensor name \"" + printable(name) +
+                        "\" cannot be written to safetensors: a name is valid UTF-8 and not " +
+                        std::string(kMetadata));
+    }
+}
+
+/// The length field and JSON of a file whose tensors lie in the given order, padded with spaces so
+/// that data begins at a multiple of 4096. Error(unsupported) for more than 100 MB.
+std::string header_of(const std::vector<OutputTensor>& tensors,
+                      const std::vector<std::uint32_t>& order) {
+    ordered_json json = ordered_json::object();
+    json[kMetadata] = {{"format", "pt"}};
+    Bytes offset = 0;
+    // Written by hand below the metadata: ordered_json looks every new key up in all earlier ones.
+    std::string text = json.dump();
+    text.pop_back();
+    for (const std::uint32_t i : order) {
+        const OutputTensor& tensor = tensors[i];
+        const Bytes end = checked_add_bytes(offset, tensor.bytes(), "an output file");
+        text += "," + ordered_json(tensor.name).dump() + R"(:{"dtype":")" +
+                std::string(safetensors_name(tensor.dtype)) + R"(","shape":)" +
+                ordered_json(tensor.shape).dump() + R"(,"data_offsets":[)" +
+                std::to_string(offset) + "," + std::to_string(end) + "]}";
+        offset = end;
+    }
+    text += "}";
+    const Bytes whole =
+        (kLengthField + text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment;
+    if (whole - kLengthField > kMaxHeader) {
+        throw Error(ErrorCode::unsupported,
+                    "a safetensors header of " + human_bytes(whole - kLengthField) +
+                        " exceeds the format's limit of 100 MB",
+                    "choose a smaller --max_shard_size");
+    }
+    return padded_header(std::move(text), whole);
+}
 
 class Safetensors final : public OutputFormat {
   public:

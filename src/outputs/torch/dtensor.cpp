@@ -1,7 +1,6 @@
 #include "dtensor.hpp"
 
 #include <numeric>
-#include <utility>
 
 #include "core/strides.hpp"
 

@@ -7,7 +7,6 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "models/name_changes.hpp"
-#include "models/pattern.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::plan {

@@ -1,13 +1,11 @@
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/by_name.hpp"
-#include "core/natural_order.hpp"
 #include "core/text.hpp"
 #include "models/pattern.hpp"
 #include "plan/binding.hpp"
@@ -133,10 +131,9 @@ void refuse_unknown(const std::vector<Tensor>& others, const Model& model) {
     if (texts.empty()) {
         return;
     }
-    std::set<std::string> known;
-    for (const models::Line& line : model.dialect->store) {
-        known.insert(models::digits_hidden(line.name));
-    }
+    std::set<std::string> known = collect_set(model.dialect->store, [](const models::Line& line) {
+        return models::digits_hidden(line.name);
+    });
     const NameDifference difference = difference_of(known, unknown);
     const std::string all = counted(texts.size(), "stored tensor") + " that no line of dialect " +
                             model.dialect->name + " matches for a " + model.recipe->name +

@@ -117,10 +117,7 @@ void Ledger::ignore(const std::string& name, const std::string& reason, Bytes by
 }
 
 void Ledger::require_closed() const {
-    Bytes left_out = 0;
-    for (const catalogue::Ignored& entry : ignored) {
-        left_out += entry.bytes;
-    }
+    const Bytes left_out = add_up(ignored, &catalogue::Ignored::bytes);
     const Bytes sum = consumed + replica + padding + left_out;
     if (sum != stored) {
         throw Error(ErrorCode::mismatch,

@@ -367,12 +367,11 @@ std::vector<EncodedWeight> take_encoded(catalogue::Catalogue& catalogue, const B
 
 std::vector<std::string> leave_idle_scales(catalogue::Catalogue& catalogue) {
     constexpr std::string_view kWeight = ".weight";
-    std::set<std::string> values;
-    for (const Tensor& tensor : catalogue.tensors) {
-        if (is_weight(tensor.dtype) && tensor.shape.size() >= 2 && tensor.name.ends_with(kWeight)) {
-            values.insert(tensor.name);
-        }
-    }
+    std::set<std::string> values =
+        collect_set(catalogue.tensors, &Tensor::name, [&](const Tensor& tensor) {
+            return is_weight(tensor.dtype) && tensor.shape.size() >= 2 &&
+                   tensor.name.ends_with(kWeight);
+        });
     std::set<std::string> weights;
     const auto weight_of = [&](const Tensor& tensor) -> std::string {
         for (const std::string_view ending : kOfCodes) {
@@ -411,10 +410,8 @@ std::vector<std::string> leave_idle_scales(catalogue::Catalogue& catalogue) {
 }
 
 bool holds_encoded(const catalogue::Catalogue& catalogue) {
-    std::set<std::string_view> names;
-    for (const Tensor& tensor : catalogue.tensors) {
-        names.insert(tensor.name);
-    }
+    std::set<std::string_view> names =
+        collect_set<std::string_view>(catalogue.tensors, &Tensor::name);
     const auto is_stored = [&](const std::string& name) { return names.contains(name); };
     return std::ranges::any_of(catalogue.tensors, [&](const Tensor& tensor) {
         return names_around(tensor, is_stored).has_value();

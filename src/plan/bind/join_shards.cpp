@@ -34,43 +34,34 @@ struct ShardGroup {
     std::vector<const catalogue::Shard*> shards;
 };
 
+/// A parallel group: the fact that states its size, its name for people, and a rank's place in it.
+struct GroupFacts {
+    const char* fact;
+    const char* name;
+    int catalogue::Coordinates::*rank;
+};
+
+const GroupFacts& facts_of(JoinStep::Group group) {
+    using catalogue::Coordinates;
+    static constexpr std::array<GroupFacts, 4> kGroups{{
+        // in the order of the enumeration
+        {"tp", "tensor-parallel", &Coordinates::tp},
+        {"etp", "expert-tensor-parallel", &Coordinates::etp},
+        {"ep", "expert-parallel", &Coordinates::ep},
+        {"fsdp", "data-parallel", &Coordinates::fsdp},
+    }};
+    return kGroups[static_cast<std::size_t>(group)];
+}
+
 /// Ranks of a parallel group, as the catalogue's facts say; 1 if they do not.
 Index group_size(const Catalogue& catalogue, JoinStep::Group group) {
-    const char* const name = group == JoinStep::Group::tp    ? "tp"
-                             : group == JoinStep::Group::etp ? "etp"
-                             : group == JoinStep::Group::ep  ? "ep"
-                                                             : "fsdp";
-    const auto found = catalogue.facts.find(name);
+    const auto found = catalogue.facts.find(facts_of(group).fact);
     return found == catalogue.facts.end() ? 1 : found->second;
 }
 
 /// The shard's rank in a group.
 int rank_in(const Shard& shard, JoinStep::Group group) {
-    switch (group) {
-        case JoinStep::Group::tp:
-            return shard.at.tp;
-        case JoinStep::Group::etp:
-            return shard.at.etp;
-        case JoinStep::Group::ep:
-            return shard.at.ep;
-        case JoinStep::Group::fsdp:
-            return shard.at.fsdp;
-    }
-    return 0;
-}
-
-std::string_view group_name(JoinStep::Group group) {
-    switch (group) {
-        case JoinStep::Group::tp:
-            return "tensor-parallel";
-        case JoinStep::Group::etp:
-            return "expert-tensor-parallel";
-        case JoinStep::Group::ep:
-            return "expert-parallel";
-        case JoinStep::Group::fsdp:
-            return "data-parallel";
-    }
-    return "";
+    return shard.at.*facts_of(group).rank;
 }
 
 std::string place_of(const Shard& shard, const Catalogue& catalogue) {
@@ -241,8 +232,8 @@ std::vector<Index> starts_along(const std::vector<PlacedShard>& all, const JoinS
         if (placed == nullptr) {
             throw Error(ErrorCode::not_found,
                         all.front().shard->name.text() + " has no shard of " +
-                            std::string(group_name(step.group)) + " rank " + std::to_string(rank) +
-                            " (of " + std::to_string(n_ranks) + ")",
+                            std::string(facts_of(step.group).name) + " rank " +
+                            std::to_string(rank) + " (of " + std::to_string(n_ranks) + ")",
                         "copy that rank's file again: it lacks the tensor")
                 .add_context("found in " + place_of(*all.front().shard, catalogue));
         }
@@ -266,7 +257,7 @@ void take_step(std::vector<PlacedShard>& all, const JoinStep& step, const Catalo
                                                  " with shape " + shape_text(placed.shape) +
                                                  " cannot be rank " + std::to_string(rank) +
                                                  " of " + std::to_string(n_ranks) + " in its " +
-                                                 std::string(group_name(step.group)) + " group")
+                                                 std::string(facts_of(step.group).name) + " group")
                 .add_context(place_of(*placed.shard, catalogue));
         }
     }
@@ -300,11 +291,8 @@ bool is_whole(const PlacedShard& placed, const JoinStep& step, const ShardGroup&
 void check_complete(const std::vector<PlacedShard>& all, std::size_t n_primary, Index expected,
                     const Catalogue& catalogue) {
     if (static_cast<Index>(n_primary) != expected) {
-        std::vector<std::string> places;
-        places.reserve(all.size());
-        for (const PlacedShard& placed : all) {
-            places.push_back(place_of(*placed.shard, catalogue));
-        }
+        std::vector<std::string> places = collect_list(
+            all, [&](const PlacedShard& placed) { return place_of(*placed.shard, catalogue); });
         throw Error(ErrorCode::not_found,
                     all.front().shard->name.text() + " has shards of " + std::to_string(n_primary) +
                         " ranks where " + std::to_string(expected) + " are needed: it is in " +

@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "catalogue/tensor.hpp"
-#include "core/text.hpp"
 #include "plan/plan.hpp"
 
 namespace shardweld::plan {
@@ -83,12 +81,9 @@ std::vector<Index> extents_of(const layout::Layout& layout, const models::Symbol
     for (const layout::Dim& dim : layout.dims) {
         collect_axes(dim, names);
     }
-    std::vector<Index> extents;
-    extents.reserve(names.size());
-    for (const std::string& name : names) {
-        extents.push_back(name == "*" ? 0 : symbols.value(name, captures));
-    }
-    return extents;
+    return collect_list(names, [&](const std::string& name) {
+        return name == "*" ? 0 : symbols.value(name, captures);
+    });
 }
 
 std::size_t SegmentKeyHash::operator()(const SegmentKey& key) const {

@@ -1,7 +1,6 @@
 #include "mismatches.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <set>
 #include <string_view>
 #include <vector>
@@ -61,10 +60,8 @@ Error Mismatches::all() const {
         text += "\n  " + error_of(kinds_[i]).set_hint("").full_text();
     }
     text += kinds_.size() > kMostListed ? "\n  ..." : "";
-    std::set<std::string> hints;
-    for (const MismatchKind& kind : kinds_) {
-        hints.insert(kind.first.hint());
-    }
+    std::set<std::string> hints =
+        collect_set(kinds_, [](const MismatchKind& kind) { return kind.first.hint(); });
     hints.erase(kConfigHint);
     hints.erase("");
     return {ErrorCode::mismatch, text, hints.size() == 1 ? *hints.begin() : kConfigHint};

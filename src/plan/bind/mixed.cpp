@@ -32,12 +32,9 @@ std::string kind_of(const Target& target) {
 /// Names that one has and the other lacks.
 void require_names(const MixInput& has, const MixInput& lacks) {
     const ByName known = by_name(lacks);
-    std::vector<std::string> names;
-    for (const Target& target : has.binding.targets) {
-        if (!known.contains(target.name)) {
-            names.push_back(printable(target.name));
-        }
-    }
+    std::vector<std::string> names = collect_list(
+        has.binding.targets, [](const Target& target) { return printable(target.name); },
+        [&](const Target& target) { return !known.contains(target.name); });
     if (!names.empty()) {
         throw Error(ErrorCode::mismatch,
                     counted(names.size(), "tensor") + " of " + has.name + " " +
@@ -128,7 +125,7 @@ Target equal(const std::vector<Target*>& parts, std::size_t lead, std::vector<Op
     return one;
 }
 
-void add_up(const Ledger& more, Ledger& sum) {
+void add_ledger(const Ledger& more, Ledger& sum) {
     sum.stored += more.stored;
     sum.consumed += more.consumed;
     sum.replica += more.replica;
@@ -189,7 +186,7 @@ Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead) {
     all.logicals = inputs[lead].binding.logicals;
     all.n_predictions = inputs[lead].binding.n_predictions;
     for (MixInput& input : inputs) {
-        add_up(input.binding.ledger, all.ledger);
+        add_ledger(input.binding.ledger, all.ledger);
         for (Warning& warning : input.binding.warnings) {
             warning.text = input.name + ": " + warning.text;
             all.warnings.push_back(std::move(warning));
@@ -197,11 +194,8 @@ Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead) {
     }
     // All have the same names, in the same order.
     for (std::size_t i = 0; i < inputs[lead].binding.targets.size(); ++i) {
-        std::vector<Target*> parts;
-        parts.reserve(inputs.size());
-        for (MixInput& input : inputs) {
-            parts.push_back(&input.binding.targets[i]);
-        }
+        std::vector<Target*> parts =
+            collect_list(inputs, [&](MixInput& input) { return &input.binding.targets[i]; });
         if (is_float(parts[lead]->stored)) {
             all.targets.push_back(mix(parts, inputs, kind, lead));
             continue;

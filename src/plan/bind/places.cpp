@@ -1,7 +1,6 @@
 #include "places.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 

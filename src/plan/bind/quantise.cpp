@@ -267,11 +267,11 @@ class WeightQuantiser {
 
 }  // namespace
 
-WrittenTensor constant(std::string name, DType dtype, Index n, std::span<const std::byte> bytes) {
+WrittenTensor constant(std::string name, DType dtype, Index n, ByteView bytes) {
     return {std::move(name), dtype, {n}, {bytes.begin(), bytes.end()}};
 }
 
-Target literal_target(std::string name, DType dtype, Index n, std::span<const std::byte> bytes) {
+Target literal_target(std::string name, DType dtype, Index n, ByteView bytes) {
     Target target{constant(std::move(name), dtype, n, bytes)};
     target.stored = dtype;
     return target;

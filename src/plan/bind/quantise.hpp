@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -23,9 +22,9 @@ struct Quantisation {
 };
 
 /// A tensor of one dim whose bytes are known.
-WrittenTensor constant(std::string name, DType dtype, Index n, std::span<const std::byte> bytes);
+WrittenTensor constant(std::string name, DType dtype, Index n, ByteView bytes);
 /// A target that is such a tensor.
-Target literal_target(std::string name, DType dtype, Index n, std::span<const std::byte> bytes);
+Target literal_target(std::string name, DType dtype, Index n, ByteView bytes);
 
 /// Each target that the recipe calls linear becomes codes, scales and what else the encoding has.
 /// What servers fuse (queries, keys and values; gate and up; the experts of a layer) is

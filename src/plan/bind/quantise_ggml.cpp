@@ -1,6 +1,4 @@
 // A model in llama.cpp's form as GGML's types.
-#include <algorithm>
-#include <map>
 #include <set>
 
 #include "core/text.hpp"

@@ -21,12 +21,9 @@ struct Boxes {
 };
 
 std::vector<Boxes> boxes_of(const std::vector<Operand>& operands, const std::vector<Index>& shape) {
-    std::vector<Boxes> boxes;
-    boxes.reserve(operands.size());
-    for (const Operand& operand : operands) {
-        boxes.push_back({&operand, layout::unfold_dst(operand.copy, shape)});
-    }
-    return boxes;
+    return collect_list(operands, [&](const Operand& operand) {
+        return Boxes{&operand, layout::unfold_dst(operand.copy, shape)};
+    });
 }
 
 [[noreturn]] void refuse(const Target& piece, const std::string& what) {

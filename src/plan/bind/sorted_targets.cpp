@@ -13,11 +13,7 @@ namespace shardweld::plan {
 
 void sort_targets(Binding& binding) {
     std::vector<Target>& targets = binding.targets;
-    std::vector<std::string_view> names;
-    names.reserve(targets.size());
-    for (const Target& target : targets) {
-        names.push_back(target.name);
-    }
+    std::vector<std::string_view> names = collect_list<std::string_view>(targets, &Target::name);
     std::vector<std::size_t> order = natural_order(names);
     std::vector<std::size_t> place(order.size());
     for (std::size_t i = 0; i < order.size(); ++i) {

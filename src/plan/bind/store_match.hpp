@@ -2,11 +2,9 @@
 // apart, and the line of a name, found in constant time.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <unordered_map>
 #include <vector>
 

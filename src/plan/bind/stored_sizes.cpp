@@ -127,13 +127,9 @@ class FieldSearch {
 
   private:
     [[nodiscard]] std::vector<const Size*> unmet_by(const Symbols& symbols) const {
-        std::vector<const Size*> unmet;
-        for (const Size& size : sizes_) {
-            if (!size.is_met(symbols)) {
-                unmet.push_back(&size);
-            }
-        }
-        return unmet;
+        return collect_list(
+            sizes_, [](const Size& size) { return &size; },
+            [&](const Size& size) { return !size.is_met(symbols); });
     }
 
     /// Those that make the most sizes right, the best first.

@@ -209,10 +209,9 @@ class TargetBuilder {
         n_counted_ = 0;
         const std::vector<Filed> filed = filed_of(hub, part, target);
         std::vector<Operand> same;
-        std::size_t n_absent = 0;
-        for (const Filed& one : filed) {
-            n_absent += take_operands(one, hub, target, same) ? 0U : 1U;
-        }
+        std::size_t n_absent = add_up(filed, [&](const Filed& one) {
+            return take_operands(one, hub, target, same) ? 0U : 1U;
+        });
         n_absent_ += static_cast<Index>(n_absent);
         if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
             require_few_absent(hub);

@@ -9,7 +9,6 @@
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 
-#include "as_stored.hpp"
 #include "hub_names.hpp"
 #include "store_match.hpp"
 

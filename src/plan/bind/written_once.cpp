@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "core/dtype.hpp"
-#include "core/natural_order.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

@@ -133,10 +133,9 @@ std::vector<OutputRange> DerivedOutput::done_for(std::size_t at, const OutputMap
 std::vector<OutputRange> DerivedOutput::done_of_primary(std::span<const OutputRange> done) const {
     std::vector<OutputRange> parts;
     for (std::size_t at = 0; at < primary_.space.order.size(); ++at) {
-        std::vector<std::vector<OutputRange>> lists;
-        for (const OutputMapping& relation : of(primary_.space.order[at])) {
-            lists.push_back(done_for(at, relation, done));
-        }
+        std::vector<std::vector<OutputRange>> lists = collect_list(
+            of(primary_.space.order[at]),
+            [&](const OutputMapping& relation) { return done_for(at, relation, done); });
         const auto all = in_all({primary_.space.begins[at], primary_.space.begins[at + 1]}, lists);
         parts.insert(parts.end(), all.begin(), all.end());
     }

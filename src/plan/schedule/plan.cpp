@@ -165,10 +165,8 @@ std::string fold_text(const Fold& fold) {
     };
     std::array<char, 32> scale{};
     (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
-    std::string rows;
-    for (const Index row : fold.rows) {
-        rows += " row " + std::to_string(row);
-    }
+    std::string rows =
+        add_up(fold.rows, [](const Index row) { return " row " + std::to_string(row); });
     return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + rows + " " +
            (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
            std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
@@ -179,10 +177,11 @@ std::string steps_text(const Target& target) {
     if (target.mix) {
         return mix_text(*target.mix);
     }
-    std::string text = std::to_string(target.add) + encoding_text(target);
-    for (const layout::Range& zeros : target.zeros) {
-        text += " zeros " + std::to_string(zeros.lo) + "+" + std::to_string(zeros.extent);
-    }
+    std::string text =
+        std::to_string(target.add) + encoding_text(target) +
+        add_up(target.zeros, [](const layout::Range& zeros) {
+            return " zeros " + std::to_string(zeros.lo) + "+" + std::to_string(zeros.extent);
+        });
     for (const FoldedPart& part : target.folded) {
         text += " part " + layout::to_text(part.copy) + " " +
                 std::string(safetensors_name(part.weight)) + " " + fold_text(part.fold);

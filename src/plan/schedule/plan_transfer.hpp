@@ -1,8 +1,6 @@
 // A plan on its way from the rank that made it to those beside it.
 #pragma once
 
-#include <cstddef>
-
 #include "core/codec.hpp"
 #include "plan/plan.hpp"
 

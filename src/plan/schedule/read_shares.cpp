@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
 
 #include "plan/plan.hpp"
 
@@ -38,12 +37,7 @@ std::vector<Bytes> shares_to_level(const std::vector<Bytes>& loads, Bytes bytes)
             break;
         }
     }
-    std::vector<Bytes> parts;
-    parts.reserve(loads.size());
-    for (const Bytes load : loads) {
-        parts.push_back(level - std::min(level, load));
-    }
-    return parts;
+    return collect_list(loads, [&](const Bytes load) { return level - std::min(level, load); });
 }
 
 class Sharing {
@@ -159,10 +153,8 @@ class Sharing {
     }
 
     void share(const SharedView& view) {
-        std::vector<Bytes> loads;
-        for (const std::size_t rank : view.ranks) {
-            loads.push_back(loads_[rank]);
-        }
+        std::vector<Bytes> loads =
+            collect_list(view.ranks, [&](const std::size_t rank) { return loads_[rank]; });
         const std::vector<Bytes> parts = shares_to_level(loads, view.bytes);
         std::size_t at = 0;
         Bytes end = parts.empty() ? 0 : parts.front();

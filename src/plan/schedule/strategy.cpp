@@ -102,11 +102,8 @@ Bytes read_again(const Plan& plan) {
 }
 
 Bytes replica_bytes(const Target& target) {
-    Bytes bytes = 0;
-    for (const Operand& replica : target.replicas) {
-        bytes += source_bytes(target, replica);
-    }
-    return bytes;
+    return add_up(target.replicas,
+                  [&](const Operand& replica) { return source_bytes(target, replica); });
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "catalogue/file.hpp"
-#include "core/index.hpp"
 #include "plan/binding.hpp"
 #include "plan/choice.hpp"
 #include "plan/visibility.hpp"

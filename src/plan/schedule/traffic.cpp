@@ -8,7 +8,6 @@
 #include "plan/plan.hpp"
 
 #include "reading.hpp"
-#include "rounds.hpp"
 
 namespace shardweld::plan {
 

@@ -19,7 +19,7 @@ FileAssertion args_say(std::size_t file, const std::string& tp, const std::strin
 
 std::string refusal(const std::vector<FileAssertion>& statements) {
     try {
-        judge(kFiles, statements);
+        compare_statements(kFiles, statements);
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::mismatch);
         return error.full_text();
@@ -28,8 +28,9 @@ std::string refusal(const std::vector<FileAssertion>& statements) {
 }
 
 TEST(Provenance, is_proved_when_every_file_says_part_and_save) {
-    const auto proved = judge(kFiles, std::vector{name_says(0, "0"), name_says(1, "1"),
-                                                  args_say(0, "0", "10"), args_say(1, "1", "10")});
+    const auto proved =
+        compare_statements(kFiles, std::vector{name_says(0, "0"), name_says(1, "1"),
+                                               args_say(0, "0", "10"), args_say(1, "1", "10")});
     EXPECT_EQ(proved.standing, Standing::proved);
     EXPECT_EQ(text_of(proved), "proved: args in 2 files (iteration, tp); its name in 2 files (tp)");
 }
@@ -40,7 +41,7 @@ TEST(Provenance, is_consistent_when_only_one_of_both_is_said) {
     first.rank.clear();
     second.rank.clear();
     first.likeness = second.likeness = "like";
-    const auto found = judge(kFiles, std::vector{name_says(0, "0"), first, second});
+    const auto found = compare_statements(kFiles, std::vector{name_says(0, "0"), first, second});
     EXPECT_EQ(found.standing, Standing::consistent);
     EXPECT_EQ(text_of(found),
               "consistent: args in 2 files (iteration); its name in mp_rank_00/a.pt (tp); 2 of 2 "
@@ -49,26 +50,27 @@ TEST(Provenance, is_consistent_when_only_one_of_both_is_said) {
 }
 
 TEST(Provenance, is_unknown_where_names_alone_tell) {
-    const auto found = judge(kFiles, std::vector{name_says(0, "0"), name_says(1, "1")});
+    const auto found =
+        compare_statements(kFiles, std::vector{name_says(0, "0"), name_says(1, "1")});
     EXPECT_EQ(found.standing, Standing::unknown);
-    EXPECT_EQ(judge(kFiles, {}).standing, Standing::unknown);
+    EXPECT_EQ(compare_statements(kFiles, {}).standing, Standing::unknown);
 }
 
 TEST(Provenance, is_consistent_where_a_state_file_and_a_name_agree) {
     const FileAssertion state{"common.pt", "its state", {}, {{"iteration", "10"}}, true};
     const FileAssertion name{
         "iter_0000010", "the directory's name", {}, {{"iteration", "10"}}, false};
-    EXPECT_EQ(judge(kFiles, std::vector{state, name}).standing, Standing::consistent);
+    EXPECT_EQ(compare_statements(kFiles, std::vector{state, name}).standing, Standing::consistent);
     // One word alone agrees with nothing, and names with each other tell nothing.
-    EXPECT_EQ(judge(kFiles, std::vector{state}).standing, Standing::unknown);
+    EXPECT_EQ(compare_statements(kFiles, std::vector{state}).standing, Standing::unknown);
     const FileAssertion tracker{"latest", "the tracker", {}, {{"iteration", "10"}}, false};
-    EXPECT_EQ(judge(kFiles, std::vector{tracker, name}).standing, Standing::unknown);
+    EXPECT_EQ(compare_statements(kFiles, std::vector{tracker, name}).standing, Standing::unknown);
 }
 
 TEST(Provenance, of_a_single_file_needs_no_part) {
     const std::vector<File> file = {{"a.pt", 1}};
     const std::vector<FileAssertion> said = {{"a.pt", "args", {}, {{"iteration", "3"}}, true}};
-    EXPECT_EQ(judge(file, said).standing, Standing::proved);
+    EXPECT_EQ(compare_statements(file, said).standing, Standing::proved);
 }
 
 TEST(Provenance, refuses_a_file_in_anothers_place) {

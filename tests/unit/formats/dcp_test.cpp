@@ -71,10 +71,10 @@ TEST(Dcp, says_which_files_could_be_exchanged) {
     }
     ASSERT_EQ(likenesses.size(), 2U);  // 101 rows: the second rank has fewer
     EXPECT_NE(likenesses[0], likenesses[1]);
-    EXPECT_EQ(catalogue::judge(got.files, got.statements).standing,
+    EXPECT_EQ(catalogue::compare_statements(got.files, got.statements).standing,
               catalogue::Standing::consistent);
     const Catalogue ranks = read_dcp(saved("dcp_nocollect_w2"));
-    EXPECT_EQ(catalogue::judge(ranks.files, ranks.statements).standing,
+    EXPECT_EQ(catalogue::compare_statements(ranks.files, ranks.statements).standing,
               catalogue::Standing::consistent);
     // A file ends where its metadata says.
     std::ofstream(scratch.path() / "__1_0.distcp", std::ios::app) << "more";

@@ -157,7 +157,7 @@ TEST(Fsdp, takes_the_mesh_said_by_hand) {
 
 void judge(const Scratch& scratch) {
     const auto catalogue = read_fsdp(scratch.path());
-    (void)catalogue::judge(catalogue.files, catalogue.statements);
+    (void)catalogue::compare_statements(catalogue.files, catalogue.statements);
 }
 
 // Tensors without a mesh: the archive's name tells.
