@@ -2,7 +2,7 @@
 """Usage: newest_peers.py SHARDWELD OUT [--record] [CASE..]     run by newest-peers.sh in the environment that it makes
 
 Small checkpoints, made on the CPU by the save code of the training frameworks that are installed, merged by SHARDWELD and compared byte for
-byte with the model that the framework held. Says what differs from newest_peers.json, which --record writes: versions, names of files, classes
+byte with the model that the framework held, or refused. Says what differs from newest_peers.json, which --record writes: versions, names of files, classes
 that stay inert, what is left aside, warnings. What cannot be imported or saved is told with the reason. Exit code 1: a merge was wrong.
 """
 
@@ -13,21 +13,32 @@ import pathlib
 import re
 import subprocess
 import sys
+import typing
 
 HERE = pathlib.Path(__file__).resolve()
 KNOWN = HERE.with_suffix(".json")
+MAKE_FAMILIES = HERE.parent.parent / "tests/support/make_families.py"
+FAMILIES = ["llama", "gemma3_text", "qwen3_moe", "gpt_neox"]
 COMPARE = HERE.parent.parent / "tests/support/compare_safetensors.py"
 RANKS = 2
-LIMIT_S = 600
 CASES = {}
 SIZES = {"vocab_size": 96, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2,
          "head_dim": 8, "max_position_embeddings": 64, "tie_word_embeddings": False, "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
 
 
-def case(packages, *options):
-    """A case, called as its function, that merge gets these options for: function(rank, out) saves into out/source."""
+class Case(typing.NamedTuple):
+    packages: list  # whose versions are told
+    options: tuple  # of merge
+    save: object  # function(rank, out): saves into out/source
+    pins: str  # whose own requirements lie in front of the environment, in pins/NAME
+    limit_s: int
+    code: int  # of merge: another than 0 where the save is to be refused
+
+
+def case(packages, *options, pins="", limit_s=600, code=0):
+    """A case, called as its function."""
     def add(function):
-        CASES[function.__name__] = (packages.split(), options, function)
+        CASES[function.__name__] = Case(packages.split(), options, function, pins, limit_s, code)
         return function
     return add
 
@@ -90,7 +101,104 @@ def transformers_shards(rank, out):
         model.save_pretrained(out / "source", max_shard_size="20KB")
 
 
-@case("verl torch")
+@case("transformers torch")
+def transformers_distributed(rank, out):
+    import torch
+    import transformers
+    from transformers.distributed import DistributedConfig
+
+    whole_model(out, rank)
+    model = transformers.AutoModelForCausalLM.from_pretrained(out / "expected", dtype=torch.bfloat16, distributed_config=DistributedConfig(fsdp_size=RANKS))
+    model.save_pretrained(out / "source", distributed_checkpoint=True)
+
+
+def torch_checkpointing_saved(rank, out, layout):
+    """The manager gathers its metadata over CUDA only, and files of some disks cannot be written past the cache."""
+    import torch.distributed
+    from torch.distributed.fsdp import fully_shard
+    from torch_checkpointing.checkpoint_manager import CheckpointManager
+    from torch_checkpointing.default_resharder import DefaultResharder
+    from torch_checkpointing.metadata_manager import DefaultMetadataManager
+    from torch_checkpointing.schema import ItemSpec
+    from torch_checkpointing.storage.filesystem import LocalFileSystemStorageConfig
+
+    def gathered(_, data, process_group=None):
+        everyone = [None] * RANKS
+        torch.distributed.all_gather_object(everyone, data, process_group)
+        return dict(enumerate(everyone))
+    DefaultMetadataManager._all_gather_pickled_data = gathered
+    model = whole_model(out, rank)
+    fully_shard(model, mesh=mesh())
+    config = CheckpointManager.Config.with_sync_save()
+    config.storage_config = LocalFileSystemStorageConfig(use_direct_io=False)
+    config.items = {"model": ItemSpec(layout=layout, resharder=DefaultResharder()), "optimizer": ItemSpec(resharder=DefaultResharder())}
+    optimizer = torch.optim.AdamW(model.parameters())
+    manager = config.build()
+    manager.save(str(out / "source/step-3"), {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": 3})
+    manager.close()
+
+
+@case("torch_checkpointing torch")
+def torch_checkpointing_torch(rank, out):
+    torch_checkpointing_saved(rank, out, None)
+
+
+@case("torch_checkpointing torch")
+def torch_checkpointing_safetensors(rank, out):
+    from torch_checkpointing.checkpoint_layout import LayoutInfo, SafetensorsSerialization
+
+    torch_checkpointing_saved(rank, out, LayoutInfo("model_{rank}.safetensors", SafetensorsSerialization()))
+
+
+def peft_rank_files(rank, out, adapters):
+    import peft
+    import torch
+    from torch.distributed.fsdp import fully_shard
+
+    config = peft.LoraConfig(r=4, target_modules=["q_proj", "down_proj"])
+    model = peft.get_peft_model(whole_model(out, rank), config, adapter_name=adapters[0])
+    for name in adapters[1:]:
+        model.add_adapter(name, config)
+    model.to(torch.bfloat16)
+    fully_shard(model, mesh=mesh())
+    (out / "source").mkdir(exist_ok=True)
+    torch.save(model.state_dict(), out / f"source/model_world_size_{RANKS}_rank_{rank}.pt")
+
+
+@case("peft torch transformers", "--lora", "drop")
+def peft_fsdp2(rank, out):
+    peft_rank_files(rank, out, ["default"])
+
+
+@case("peft torch transformers", "--lora", "drop")  # of which one's name is part of the other's
+def peft_two_adapters(rank, out):
+    peft_rank_files(rank, out, ["a", "a_b"])
+
+
+@case("nemo-automodel torch transformers")
+def automodel(rank, out):
+    from nemo_automodel.components.checkpoint.checkpointing import Checkpointer, CheckpointingConfig
+    from torch.distributed.fsdp import fully_shard
+
+    model = whole_model(out, rank)
+    fully_shard(model, mesh=mesh())
+    config = CheckpointingConfig(checkpoint_dir=str(out / "source"), model_repo_id=str(out / "expected"), save_consolidated=False)
+    Checkpointer(config, rank, 0, 0).save_model(model, str(out / "source/epoch_0_step_3"))
+
+
+@case("transformers torch")
+def families(rank, out):
+    """Small models of several classes, each by rank files, held against save_pretrained."""
+    import torch.distributed
+
+    if rank == 0:
+        subprocess.run([sys.executable, str(MAKE_FAMILIES), str(MAKE_FAMILIES.parent.parent / "data/hf_names"), str(out / "made"), *FAMILIES], check=True)
+        for name in FAMILIES:
+            (out / "made" / name / "fsdp").rename(out / "made" / name / "source")
+    torch.distributed.barrier()
+
+
+@case("verl torch", pins="verl")
 def verl_fsdp(rank, out):
     import torch
     import verl.utils.device
@@ -124,14 +232,32 @@ def zero(rank, out, stage):
     engine.save_checkpoint(str(out / "source"))
 
 
-@case("deepspeed torch transformers", "--dtype", "bf16")  # of the masters that are exactly the weights
+@case("deepspeed torch transformers", "--dtype", "bf16", limit_s=1800)  # of the masters that are exactly the weights; it compiles first
 def deepspeed_zero1(rank, out):
     zero(rank, out, 1)
 
 
-@case("deepspeed torch transformers", "--dtype", "bf16")  # of the masters that are exactly the weights
+@case("deepspeed torch transformers", "--dtype", "bf16", limit_s=1800)  # of the masters that are exactly the weights
 def deepspeed_zero3(rank, out):
     zero(rank, out, 3)
+
+
+@case("deepspeed torch transformers", limit_s=1800, code=5)  # experts as AutoEP packs them are not read
+def deepspeed_auto_ep(rank, out):
+    import deepspeed
+    import torch
+    import transformers
+
+    deepspeed.init_distributed(dist_backend="gloo", auto_mpi_discovery=False)
+    torch.manual_seed(11)
+    model = transformers.MixtralForCausalLM(transformers.MixtralConfig(**SIZES, num_local_experts=4)).to(torch.bfloat16)
+    if rank == 0:
+        model.save_pretrained(out / "expected")
+    torch.distributed.barrier()
+    config = {"train_micro_batch_size_per_gpu": 1, "zero_optimization": {"stage": 2}, "bf16": {"enabled": True}, "zero_allow_untested_optimizer": True,
+              "zero_force_ds_cpu_optimizer": False, "expert_parallel": {"enabled": True, "autoep_size": RANKS, "preset_model": "mixtral", "use_grouped_mm": False}}
+    engine, *_ = deepspeed.initialize(model=model, optimizer=torch.optim.AdamW(model.parameters(), lr=0.0, weight_decay=0.0), config=config)
+    engine.save_checkpoint(str(out / "source"))
 
 
 # Megatron: layers of megatron-core's own, for those of Transformer Engine need CUDA.
@@ -240,12 +366,29 @@ def megatron_lm_torch(rank, out):
     megatron_lm(rank, out, "torch")
 
 
-@case("megatron-bridge megatron-core torch")
+@case("megatron-bridge megatron-core torch", pins="megatron-bridge")
 def megatron_bridge(rank, out):
     model = megatron_model(rank, out)
     from megatron.bridge.training import model_load_save
 
     model_load_save.save_megatron_model([model], str(out / "source"))
+
+
+@case("megatron-bridge megatron-core torch", pins="megatron-bridge")
+def megatron_bridge_auto(rank, out):
+    """By its own conversion of the hub's model, and its own save."""
+    import torch
+
+    without_cuda()
+    whole_model(out, rank)
+    from megatron.bridge import AutoBridge
+
+    bridge = AutoBridge.from_hf_pretrained(str(out / "expected"), torch_dtype=torch.bfloat16)
+    provider = bridge.to_megatron_provider()
+    provider.tensor_model_parallel_size = RANKS
+    provider.finalize()
+    provider.initialize_model_parallel(seed=0)
+    bridge.save_megatron_model(provider.provide_distributed_model(wrap_with_ddp=False, use_cpu_initialization=True), str(out / "source"))
 
 
 # Running them
@@ -256,7 +399,7 @@ def run_rank(name, out, rank):
     torch.set_num_threads(1)
     os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(RANKS), LOCAL_WORLD_SIZE=str(RANKS))
     torch.distributed.init_process_group("gloo", init_method=f"file://{out}/meeting", rank=rank, world_size=RANKS)
-    CASES[name][2](rank, out)
+    CASES[name].save(rank, out)
     torch.distributed.barrier()
     os._exit(0)  # some frameworks leave workers behind that are waited for
 
@@ -265,13 +408,14 @@ def make(name, out):
     """Saves; "" or why not."""
     out.mkdir(parents=True)
     environment = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "DS_ACCELERATOR": "cpu", "HF_HUB_OFFLINE": "1", "GLOO_SOCKET_IFNAME": "lo",
+                   "PYTHONPATH": os.pathsep.join([*filter(None, [pins_of(out, CASES[name])]), *filter(None, [os.environ.get("PYTHONPATH")])]),
                    "CUDA_DEVICE_MAX_CONNECTIONS": "1", "OMP_NUM_THREADS": "1", "LOCAL_SIZE": "1", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29817"}
     logs = [open(out / f"rank_{rank}.log", "w") for rank in range(RANKS)]  # noqa: SIM115: the ranks write into them
     ranks = [subprocess.Popen([sys.executable, str(HERE), "--rank", name, str(out), str(rank)], env=environment, stdout=logs[rank], stderr=logs[rank])
              for rank in range(RANKS)]
     otherwise = "it ended without a word: see rank_0.log"
     try:
-        codes = [one.wait(LIMIT_S) for one in ranks]
+        codes = [one.wait(CASES[name].limit_s) for one in ranks]
     except subprocess.TimeoutExpired:
         codes, otherwise = [1], "no answer in time"
     for one in ranks:
@@ -283,24 +427,34 @@ def make(name, out):
     return (told[1] if told else otherwise)[:300]
 
 
-def merged(shardweld, out, options):
+def pins_of(out, one):
+    return str(out.parent.parent / "pins" / one.pins) if one.pins else ""
+
+
+def merged(shardweld, out, options, code=0):
     """What is wrong with the merge, "" for nothing."""
     command = [shardweld, "merge", "--local_dir", out / "source", "--hf_config", out / "expected", *options, "--target_dir", out / "merged",
                "--report", out / "report.json", "-q"]
     run = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    if run.returncode:
+    if run.returncode != code:
         return f"exit code {run.returncode}: {run.stderr.strip()}"
+    if code:
+        return ""
     compare = subprocess.run([sys.executable, str(COMPARE), str(out / "merged"), str(out / "expected")], capture_output=True, text=True)
     return compare.stderr.strip() if compare.returncode else ""
 
 
-def facts(shardweld, out, packages):
+def facts(shardweld, out, one):
     """What a checkpoint is made of, without numbers."""
+    paths = [pins_of(out, one), *sys.path] if one.pins else sys.path
+    versions = {name: next(importlib.metadata.distributions(name=name, path=paths)).version for name in one.packages}
+    if one.code:
+        return {"versions": versions, "refused with": one.code}
     report = json.loads((out / "report.json").read_text())
     run = subprocess.run([shardweld, "inspect", "--json", "--local_dir", str(out / "source")], capture_output=True, text=True)
     inspected = json.loads(run.stdout) if run.returncode == 0 else {}
     names = {re.sub(r"\d+", "#", str(path.relative_to(out / "source"))) for path in (out / "source").rglob("*") if path.is_file()}
-    return {"versions": {name: importlib.metadata.version(name) for name in packages}, "format": report["input"]["format"],
+    return {"versions": versions, "format": report["input"]["format"],
             "files": sorted(names), "inert classes": sorted(inspected.get("inert_globals", {})),
             "left aside": sorted({row["pattern"] for row in report["ledger"]["ignored"]}),
             "warnings": sorted({one["code"] for one in report["warnings"]})}
@@ -324,7 +478,7 @@ def main():
     wanted = [name for name in wanted if name != "--record"]
     known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
     n_wrong = 0
-    for name, (packages, options, _) in CASES.items():
+    for name, one in CASES.items():
         if wanted and name not in wanted:
             continue
         place = pathlib.Path(out).absolute() / name
@@ -332,11 +486,12 @@ def main():
         if reason:
             print(f"{name}: not made: {reason}", flush=True)
             continue
-        fault = merged(shardweld, place, options)
+        parts = [place / "made" / family for family in FAMILIES] if name == "families" else [place]
+        fault = "; ".join(filter(None, (merged(shardweld, part, one.options, one.code) for part in parts)))
         n_wrong += bool(fault)
-        print(f"{name}: {'WRONG: ' + fault if fault else 'the same bytes'}", flush=True)
+        print(f"{name}: {'WRONG: ' + fault if fault else f'refused with {one.code}' if one.code else 'the same bytes'}", flush=True)
         if not fault:
-            found = facts(shardweld, place, packages)
+            found = facts(shardweld, parts[0], one)
             for line in changes(found, known.get(name, {})):
                 print(f"  {line}", flush=True)
             known[name] = found
