@@ -146,7 +146,6 @@ void Strips::make(Entry& entry) {
         const std::span bytes(entry.bytes.get(), entry.size);
         files_.read(entry.key.first, entry.key.second, bytes);
         entry.strip.bytes = bytes;
-        made_bytes_ += entry.size;
     } catch (const Error& error) {
         entry.strip.failure = error;
     } catch (const std::exception& error) {

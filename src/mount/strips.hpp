@@ -1,7 +1,6 @@
 // What was made of a model's files, a strip at a time, and may be read again.
 #pragma once
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -45,9 +44,6 @@ class Strips {
     using Held = std::shared_ptr<const MadeStrip>;
     std::pair<Held, Bytes> get(std::size_t file, Bytes offset, const GivesUp& gives_up);
 
-    /// Bytes of strips that were made so far.
-    [[nodiscard]] Bytes made_bytes() const { return made_bytes_; }
-
   private:
     using Key = std::pair<std::size_t, Bytes>;  ///< a file, and where the strip begins
     struct Entry;
@@ -70,7 +66,6 @@ class Strips {
     std::map<std::size_t, Bytes> next_;  ///< by file: where reading in order goes on
     Bytes used_ = 0;
     bool is_over_ = false;
-    std::atomic<Bytes> made_bytes_ = 0;
     std::vector<std::thread> makers_;
 };
 

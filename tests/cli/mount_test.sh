@@ -223,6 +223,21 @@ expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/full"
 expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/no-such-directory"
 expect_code 12 "$SHARDWELD" mount "${given[@]}" --target_dir "$llama/case.json"
 expect_code 12 "$SHARDWELD" mount --local_dir "$WORK/copy/source" --target_dir "$WORK/copy/source/below"
+as_nobody=(setpriv --reuid=65534 --regid=65534 --clear-groups)
+if ((EUID == 0)) && chmod 755 "$WORK" && "${as_nobody[@]}" test -x "$SHARDWELD"; then
+    expect_code 12 "${as_nobody[@]}" "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt"
+    expect_text "may not be written"
+    mkdir "$WORK/theirs"
+    chown 65534 "$WORK/theirs"
+    # Whatever the rights of /dev/fuse are: a mount that nobody else sees, or one message.
+    code=0
+    "${as_nobody[@]}" "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/theirs" -q -- sh -c 'test -s "$0/config.json" && exit 9' "$WORK/theirs" 2>"$WORK/err" || code=$?
+    [[ "$code" == 9 || "$code" == 5 ]] || fail "code $code for a user's mount: $(cat "$WORK/err")"
+fi
+if unshare -m sh -c 'mount -t tmpfs none /dev' 2>/dev/null; then
+    expect_code 5 unshare -m sh -c 'mount -t tmpfs none /dev && exec "$@"' sh "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt"
+    expect_text "safe_open"
+fi
 expect_code 2 "$SHARDWELD" mount "${given[@]}"
 expect_code 2 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" --cache_limit 1MiB
 expect_code 2 "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt" --daemon -- true

@@ -6,8 +6,9 @@
 #include <mntent.h>
 #include <string_view>
 
+#include <fcntl.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 #include "core/system.hpp"
 #include "process/process.hpp"
@@ -28,8 +29,13 @@ std::vector<ModelMount> model_mounts() {
 }
 
 bool is_dead_mount(const fs::path& point) {
-    struct stat status {};
-    return ::stat(point.c_str(), &status) != 0 && errno == ENOTCONN;
+    // The kernel may know what stat(2) tells without asking.
+    const int opened = ::open(point.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (opened < 0) {
+        return errno == ENOTCONN || errno == ECONNABORTED;
+    }
+    (void)::close(opened);
+    return false;
 }
 
 int take_away(const fs::path& point) {
