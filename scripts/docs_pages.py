@@ -20,17 +20,21 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMMANDS = ROOT / "docs/using/commands"
+OPTIONS = ROOT / "python/shardweld/_options.py"
+NAMED = {"merge": {"local_dir", "target_dir", "hf_config", "dtype", "quantize", "report", "overwrite", "also", "to", "like"},
+         "plan": {"local_dir", "hf_config", "dtype", "quantize", "ranks"}, "inspect": {"local_dir"}, "diff": {"local_dir", "test_hf_dir"},
+         "verify": {"local_dir", "report"}}
 PAGES = [ROOT / "README.md", *sorted(path for path in ROOT.glob("docs/**/*.md") if path.parent != COMMANDS)]
 RANKS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
          "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
 
 
-def command_pages(shardweld):
+def command_pages(told):
     """The text of each page of COMMANDS."""
-    told = json.loads(subprocess.run([shardweld, "help", "--json"], capture_output=True, text=True, check=True).stdout)
     names = [command["name"] for command in told["commands"]]
     listed = [option for option in told["options"] if option["is_listed"]]
     everywhere = [option for option in listed if len(set(option["help_by_command"].values())) == 1 and [*option["help_by_command"]] == names]
@@ -58,6 +62,35 @@ def table_text(title, options, command):
              option["help_by_command"][command].replace("|", "\\|")) for option in options]
     return f"| {title} | |\n|---|---|\n" + "".join(f'| <a id="{name}"></a>`{form}` | {meaning} |\n'.replace(form, form.replace("|", "\\|"))
                                                   for name, form, meaning in rows)
+
+
+def options_module(told):
+    """The Python module's types of options: a misspelt name or value is an error of mypy and pyright."""
+    text = ('"""Options of the commands as Python has them, made from the program\'s help (scripts/docs_pages.py)."""\n\n'
+            "from __future__ import annotations\n\nfrom os import PathLike\nfrom typing import Any, Literal, Sequence, TypedDict, Union\n\n"
+            'Path = Union[str, bytes, "PathLike[Any]"]\n')
+    options = {option["name"]: option for option in told["options"]}
+    for name, option in (("Dtype", "dtype"), ("Encoding", "quantize")):
+        text += f"{name} = {literal(options[option]['words'])}\n"
+    for command in ("merge", "plan", "inspect", "diff", "verify"):
+        rows = [option for option in told["options"] if option["is_listed"] and command in option["help_by_command"]
+                and option["group"] not in ("Messages", "Upload", "Comparison" if command == "merge" else "") and option["name"] not in NAMED[command]]
+        text += f"\n\nclass {command.capitalize()}Options(TypedDict, total=False):\n    \"\"\"Of `{command}`, beside its parameters.\"\"\"\n\n"
+        text += "".join(f"    {option['name']}: {python_type(option)}\n" for option in rows)
+    return text
+
+
+def literal(words):
+    lines = textwrap.fill(", ".join(f'"{word}"' for word in words), 140, initial_indent="    ", subsequent_indent="    ")
+    return f"Literal[{lines.strip()}]" if len(lines) < 100 else f"Literal[\n{lines}]"
+
+
+def python_type(option):
+    one = {"none": "bool", "directory": "Path", "file": "Path"}.get(option["kind"])
+    if option["words"] and option["name"] not in ("also", "to"):
+        one = " | ".join(["bool"] * option["may_lack_value"] + [f"Literal[{', '.join(repr(word) for word in option['words'])}]"]).replace("'", '"')
+    counts = {"N": "int", "X": "float", "LIST": "str | Sequence[Any]", "SIZE": "int | str"}
+    return one or counts.get(option["value"], "str")
 
 
 def paragraph_text(paragraph):
@@ -137,7 +170,8 @@ def main():
     options = parser.parse_args()
     shardweld = options.shardweld.absolute()
     stale = []
-    made = {COMMANDS / name: text for name, text in command_pages(shardweld).items()}
+    told = json.loads(subprocess.run([shardweld, "help", "--json"], capture_output=True, text=True, check=True).stdout)
+    made = {OPTIONS: options_module(told), **{COMMANDS / name: text for name, text in command_pages(told).items()}}
     made.update((page, page_text(page.read_text(encoding="utf-8"), shardweld)) for page in PAGES)
     for page in {*made, *COMMANDS.glob("*.md")}:
         text = page.read_text(encoding="utf-8") if page.exists() else ""

@@ -21,16 +21,19 @@ using OptionTexts = std::map<std::string, std::string>;
 /// What is asked for.
 struct Request {
     /// Directories of checkpoints: a step, iteration or shard directory of any framework. Several
-    /// become their average, or, with the options delta (the base's directory) and scale, the base
-    /// and their differences from it.
+    /// become their average, or, with the options task_arithmetic (the base's directory) and scale,
+    /// the base and their differences from it.
     std::vector<std::filesystem::path> inputs = {};
     /// Any option of the command but the input's directory, messages and uploads. Without `report`
-    /// no report is written: the command line's place is shardweld_report.json in the output.
+    /// no report is written, unless `keeps_report`.
     OptionTexts options = {};
     /// Further outputs of the same read: of each its target_dir, and dtype, quantize or to where it
     /// has its own. They hold safetensors, or GGUF where their encoding is one of gguf:*, and are
     /// not for averages.
     std::vector<OptionTexts> also = {};
+    /// Whether each output keeps its report as shardweld_report.json, as the command line has it,
+    /// unless the option report names another place or "none".
+    bool keeps_report = false;
     /// Asks the merge to stop early. What is done stays for the next merge of the same request.
     std::stop_token stop = {};
 };

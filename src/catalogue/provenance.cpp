@@ -187,8 +187,8 @@ Provenance compare_statements(std::span<const File> files,
     }
     if (const std::size_t n_alike = count_alike(told); n_alike > 0) {
         provenance.evidence.push_back(std::to_string(n_alike) +
-                                      " files hold tensors like those of others: exchanged, they "
-                                      "could not be told apart");
+                                      " files have the same layout as others; swapping them would "
+                                      "go unnoticed");
     }
     // A file alone is the whole.
     const bool has_parts = n_ranks == files.size() || files.size() == 1;

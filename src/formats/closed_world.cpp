@@ -159,7 +159,7 @@ NeighbourVerdict of_file(std::string_view path, bool is_empty) {
                                  ? printable(name)
                                  : "*" + printable(name.substr(dot));
     if (!is_container(name)) {
-        return {kind, "not a weight file, by its name"};
+        return {kind, "not weights"};
     }
     if (is_empty) {
         return {kind, "empty"};

@@ -306,7 +306,7 @@ void refuse_unknown(const fs::path& directory, const Listing& listing, const Job
                     (found.empty() ? "no files" : name_list(found)),
                 below.empty()
                     ? "point --local_dir at the directory that has " + looked_for(request.backend)
-                    : "give one of those below it, such as " + paths_text(directory, below));
+                    : "found checkpoints: " + paths_text(directory, below));
 }
 
 void refuse_unmerged(const fs::path& directory) {

@@ -11,7 +11,7 @@ cp "$SHARDWELD" "$WORK/alone"
 expect_code 3 "$WORK/alone" help --completion=bash && expect_text "/share/bash-completion/completions/shardweld is not there"
 
 # What the documents say of an exit code, and of all; an error names the command that says it.
-expect_code 0 "$SHARDWELD" help 11 && [[ "$(<"$WORK/out")" == "Exit code 11 stopped"*"Run the same command again: it continues." ]] || fail "help 11: $(<"$WORK/out")"
+expect_code 0 env COLUMNS=96 "$SHARDWELD" help 11 && [[ "$(<"$WORK/out")" == "Exit code 11 stopped"*"Run the same command again: it continues." ]] || fail "help 11: $(<"$WORK/out")"
 expect_code 0 "$SHARDWELD" help codes && [[ "$(grep -c '^Exit code ' "$WORK/out")" == "$(grep -c '^## ' "$TESTS/../docs/using/errors.md")" ]] || fail "help codes"
 grep -qE '\]\(|^.{97}' "$WORK/out" && fail "a link, or a line that is too long: $(grep -E '\]\(|^.{97}' "$WORK/out")"
 expect_code 2 "$SHARDWELD" help 99 && expect_text "there is no exit code 99" && ! grep -q "see:" "$WORK/err" || fail "a usage error: $(<"$WORK/err")"

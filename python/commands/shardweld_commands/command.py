@@ -9,6 +9,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,14 +17,13 @@ import time
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence, Tuple
 
-from .text import wrapped
+from .text import fitted, wrapped
 
 # docs/using/errors.md
 USAGE, NOT_FOUND, CORRUPT, UNSUPPORTED, MISMATCH, IO, SPACE, MEMORY, LAUNCH, STOPPED, TARGET, DIFFERS, STRICT, LOCKED, INCOMPLETE = range(2, 17)
 NO_CLIENT, NO_TOKEN, NO_RIGHTS, NO_REPOSITORY, NO_NETWORK, INTERRUPTED = range(20, 26)
 INTERNAL = 70
 
-_NAME_COLUMN, _WIDTH = 26, 96
 _PROGRAM = {"SHARDWELD_PROGRAM": "the program that the command asks, which sets it; without it the first shardweld on PATH"}
 
 Row = Dict[str, Any]
@@ -94,7 +94,7 @@ class Command:
         self.name, self.run = name, run
         self.told = _read(name) if told is None else told
         shared = _read("shared")
-        rows = ({"name": row, **shared[row]} if isinstance(row, str) else row for row in [*self.told["options"], "help"])
+        rows = ({"name": row, **shared[row]} if isinstance(row, str) else row for row in [*self.told["options"], "color", "help"])
         self.options: Dict[str, Row] = {row["name"]: _full(row) for row in rows}
         self.arguments: List[str] = self.told.get("arguments", [])
         self.passes_on: str = self.told.get("passes_on", "")
@@ -123,6 +123,8 @@ class Command:
             failed = Failed(SPACE if error.errno in (errno.ENOSPC, errno.EDQUOT) else IO, f"{error.filename or 'the result'}: {error.strerror or error}")
         except MemoryError:
             failed = Failed(MEMORY, "memory ran out")
+        if "--json" in words and failed.code not in (DIFFERS, STRICT, INCOMPLETE):  # these are told by the result
+            print(json.dumps({"schema": 1, "ok": False, "error": {"code": failed.code, "what": failed.what, "where": failed.where, "hint": failed.hint}}))
         complain(failed)
         return failed.code
 
@@ -148,7 +150,7 @@ class Command:
                 text += f"\n{row['group']}\n" if row["group"] != group and not is_short else ""
                 group = row["group"]
                 text += _option_text(row)
-        return text + (f"\nAll options, and examples: shardweld {self.name} --help, or man shardweld-{self.name}\n" if is_short else f"\n{self.about}")
+        return fitted(text + (f"\nAll options, and examples: shardweld {self.name} --help, or man shardweld-{self.name}\n" if is_short else f"\n{self.about}"), _width())
 
     # Its command line.
 
@@ -238,10 +240,16 @@ class Command:
         raise Failed(USAGE, what, hint or f"shardweld {self.name} --help lists the options")
 
 
+def _width() -> int:
+    """Of what shows the help."""
+    return min(max(shutil.get_terminal_size((80, 24)).columns, 40), 96)
+
+
 def _option_text(row: Row) -> str:
     name = (f"  -{row['letter']}, " if row["letter"] else "      ") + f"--{row['name']}" + (f" {row['value']}" if row["value"] else "")
-    front = name.ljust(_NAME_COLUMN) if len(name) < _NAME_COLUMN else f"{name}\n{' ' * _NAME_COLUMN}"
-    return front + wrapped(row["help"], _NAME_COLUMN, _WIDTH)
+    column = 10 if _width() < 72 else 26
+    front = name.ljust(column) if len(name) < column else f"{name}\n{' ' * column}"
+    return front + wrapped(row["help"], column, _width())
 
 
 def say(text: str) -> None:
@@ -307,6 +315,7 @@ def read_json(words: Sequence[str]) -> Any:
     """What the program prints for these words, parsed. Its warnings and errors go to the person, and its code ends this command, too."""
     done = run(words, stdout=subprocess.PIPE)
     if done.returncode != 0:
+        sys.stdout.write(done.stdout if "--json" in sys.argv else "")  # its error
         raise SystemExit(done.returncode)
     try:
         return json.loads(done.stdout)

@@ -313,7 +313,7 @@ def write_delta(previous: str, model: str, versions: str, work: Work) -> Dict[st
                 raise Failed(MISMATCH, f"{previous} is not the model that {os.path.join(versions, version_name(last))} leads to",
                              "give the model of that version as PREV, or begin anew in another DIR", f"tensor {name}; found {found}, expected {digest}")
         size = complete_version(partial, version, parts)
-    return {"schema": 1, "command": "delta", "directory": target, "version": f"{version:06d}", "base_version": f"{last:06d}", "tensors": len(looked),
+    return {"schema": 1, "ok": True, "command": "delta", "dir": target, "directory": target, "version": f"{version:06d}", "base_version": f"{last:06d}", "tensors": len(looked),
             "changed": sum(one.stored > 0 for one in looked.values()), "files": sum(size > 0 for _, size in parts), "delta_bytes": size,
             "model_bytes": new.size(), "base_tensors_proved": len(digests), "pays": size < WORTHWHILE * new.size()}
 

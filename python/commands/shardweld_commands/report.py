@@ -5,12 +5,13 @@ import json
 import math
 import os
 import re
+import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
 from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given
 from .files import is_number, is_whole, list_of, read_bytes, text_of, write_file
 from .redact import without_secrets
-from .text import bar, counted, duration, human_bytes, percent, printable, range_text, table, wrapped
+from .text import bar, counted, duration, fitted, human_bytes, percent, printable, range_text, table, wrapped
 
 KEPT_REPORT = "shardweld_report.json"
 _LARGEST_REPORT = 1 << 30
@@ -174,7 +175,7 @@ class Record:
             "bad", f"{human_bytes(accounted)} of {human_bytes(self.stored)}")
         crcs = ("in part" if unchecked else "unknown" if without and not records else "good", right) if crc.is_object() else ("unknown", "not looked at")
         checks = [
-            Check("bad" if self.code else "good", "the run", f"ended with code {self.code}" if self.code else "ended well"),
+            Check("bad" if self.code else "good", "the run", f"ended with code {self.code}" if self.code else "succeeded"),
             Check({"proved": "good", "consistent": "good"}.get(standing, "unknown"), "every file in its place, of one save",
                   "not looked at" if not evidence and standing == "unknown" else f"{standing}: {evidence}"),
             Check(crcs[0], "checksums of the input", crcs[1]), Check(sums[0], "every stored byte accounted for", sums[1]),
@@ -209,7 +210,7 @@ def _facts(root: Told) -> List[Tuple[str, str]]:
     facts = [("parallel sizes", parallel.line()),
              ("taken up", f"{human_bytes(resume.bytes('bytes_reused'))} that an earlier merge had written" if resume.is_object() else ""),
              ("strategy", root.text("plan", "strategy") + (f": {why}" if why else "")),
-             ("plan", root.text("plan", "hash")), ("root of all tensors", root.text("root"))]
+             ("plan", root.text("plan", "hash")), ("hash of all tensors", root.text("root"))]
     for name in sorted(environment.value) if environment.is_object() else []:
         if name not in ("command_line", "launcher", "launcher_unseen", "started"):
             facts.append((printable(name), environment.line(name)))
@@ -307,7 +308,8 @@ def run(given: Given) -> int:
         raise Failed(USAGE, "no file is given", f"usage: {COMMAND.usage}")
     record = read_report(os.path.join(path, KEPT_REPORT) if os.path.isdir(path) else path)
     if "html" not in given:
-        print(report_text(record), end="")
+        text = report_text(record)
+        print(fitted(text, os.get_terminal_size().columns) if sys.stdout.isatty() else text, end="")
         return 0
     from .report_page import is_page, page_of
     write_file(given.get("html"), page_of(record), is_page)

@@ -15,7 +15,6 @@ _RANKS_OF_NODE = 4      # where they are not given
 _MOST_NODES = 25000     # as many as plan's ranks allow
 _CORES_OF_RANK = 2      # one thread reads ahead while another exchanges and writes
 _LEAST_MEMORY = 512 * MIB  # of a rank: half of it is what buffers may take by default, so the merge makes the plan that is shown
-_ASSUMED_RATE = 200_000_000  # bytes per second of all ranks, that most file systems keep up in a bad hour
 _START_SECONDS, _TIME_STEP = 300, 300  # starting, the last fsync
 
 
@@ -69,23 +68,26 @@ def merge_words(plan: Any) -> List[str]:
     return words
 
 
-def script_of(plan: Any, nodes: int, stated_rate: Optional[int], limit: Optional[int]) -> str:
-    """Memory is the forecast's peak with room beside it; time is the plan's bytes at the rate that is stated, at most what the partition allows. Else a slow one
-    is assumed, and told beside the forecast's time: a limit that was too short costs more than one that was too long."""
-    moved, rate = sum(plan["read_by_rank"]) + sum(plan["written_by_rank"]), stated_rate or _ASSUMED_RATE
-    wanted = rounded_up(_START_SECONDS + int(plan["metadata_s"]) + moved // rate, _TIME_STEP)
-    times = f"at {human_bytes(rate)} a second, as --rate states"
-    if not stated_rate:
-        fast = next(one["total_s"] for one in plan["advice"]["forecasts"] if one["ranks"] == plan["ranks"])
-        times = f"{duration(fast)} at the rates that plan assumes, {duration(moved / rate)} at {human_bytes(rate)} a second, which the limit is for; --rate states yours"
+def script_of(plan: Any, nodes: int, limit: Optional[int], asked: Given) -> str:
+    """Memory is the forecast's peak with room beside it; time is the longest that plan forecasts, at most what the partition allows: a limit that was
+    too short costs more than one that was too long. What the site asks for is in `asked`."""
+    forecast = next(one for one in plan["advice"]["forecasts"] if one["ranks"] == plan["ranks"])
+    moved, rate, longest = sum(plan["read_by_rank"]) + sum(plan["written_by_rank"]), human_bytes(plan["advice"]["rate"]), forecast["slow_s"]
+    wanted = rounded_up(_START_SECONDS + int(longest), _TIME_STEP)
+    times = f"{duration(longest)} at {rate} a second, as --rate states" if plan["advice"]["is_stated"] else (
+        f"{duration(forecast['total_s'])} at the rates that plan assumes, {duration(longest)} at {rate} a second, which the limit is for; --rate states yours")
     seconds = wanted if limit is None else min(wanted, limit)
     peak = plan["peak_bytes"]
     memory = rounded_up(max(_LEAST_MEMORY, peak + peak // 4 + 64 * MIB), 64 * MIB * _CORES_OF_RANK)
     values: Dict[str, Any] = {
         "INPUT": f"{printable(plan['input']['dir'])} ({plan['input']['format']})", "OUTPUT": human_bytes(plan["total_bytes"]), "NODES": nodes, "RANKS": plan["ranks"],
         "RANKS_OF_NODE": -(-plan["ranks"] // nodes), "CORES": _CORES_OF_RANK, "PEAK": human_bytes(peak), "MEBIBYTES": memory // _CORES_OF_RANK // MIB,
-        "MOVED": human_bytes(moved), "TIMES": times, "TIME": clock(seconds), "TARGET": shlex.quote(plan["target"]),
-        "WHY": f"# It wants {clock(wanted)}, which the partition does not give: the job queues again.\n" if seconds < wanted else "",
+        "MOVED": human_bytes(moved), "TIMES": times, "TIME": asked.get("time", clock(seconds)), "TARGET": shlex.quote(plan["target"]),
+        "LOG": asked.get("output", "shardweld-%j.out"),
+        "ASKED": "".join(f"#SBATCH --{name}={asked.get(name)}\n" for name in ("partition", "account") if name in asked),
+        "SITE": "".join(f"module load {shlex.quote(name)}\n" for name in asked.all("module")) +
+                (f"export SHARDWELD_MPI={shlex.quote(asked.get('mpi'))}\n" if "mpi" in asked else ""),
+        "WHY": f"# It wants {clock(wanted)}, which the partition does not give: the job queues again.\n" if seconds < wanted and "time" not in asked else "",
         "PROGRAM": shlex.quote(program()), "FUNCTIONS": template("job.sh"),
         "WORDS": "".join((" \\\n    " if word.startswith("--") else " ") + shlex.quote(word) for word in merge_words(plan))}
     return re.sub("@([A-Z_]+)@", lambda found: str(values[found[1]]), template("plan.template"))
@@ -94,7 +96,10 @@ def script_of(plan: Any, nodes: int, stated_rate: Optional[int], limit: Optional
 def run_command(given: Given) -> int:
     if "json" in given:
         raise Failed(USAGE, "--sbatch and --json exclude each other", "shardweld plan --json prints what it is made of")
-    nodes, rate = given.number("nodes", 1, _MOST_NODES), given.size("rate", "") if "rate" in given else None
+    nodes = given.number("nodes", 1, _MOST_NODES)
+    for name in ("partition", "account", "time", "output"):
+        if not re.fullmatch(r"[\w.,:/%@+=~-]*", given.get(name)):
+            raise Failed(USAGE, f"--{name} {given.get(name)!r} cannot stand behind #SBATCH", "write it as sbatch takes it, without blanks")
     ranks = given.number("ranks", _RANKS_OF_NODE * nodes, _RANKS_OF_NODE * _MOST_NODES)
     if ranks < nodes:
         raise Failed(USAGE, f"--nodes {nodes} is more than --ranks {ranks}", "give each node at least one rank")
@@ -104,9 +109,11 @@ def run_command(given: Given) -> int:
     if not done.stdout:
         return done.returncode
     plan = json.loads(done.stdout)
+    if "advice" not in plan:  # it has failed
+        return done.returncode
     if plan["target"] is None:
         raise Failed(USAGE, "no target is given", "name the directory to write: shardweld sbatch DIR OUT")
-    print(script_of(plan, nodes, rate, partition_limit()), end="")
+    print(script_of(plan, nodes, None if "partition" in given else partition_limit(), given), end="")
     return done.returncode
 
 

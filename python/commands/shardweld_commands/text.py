@@ -76,12 +76,33 @@ def bar(part: float, whole: float) -> str:
     return "#" * max(int(24 * share(part, whole) + 0.5), 1 if part > 0 else 0)
 
 
+def columns(text: str) -> int:
+    """How many columns a terminal gives to a text: two to what is wide in East Asia, none to marks on the character before."""
+    if text.isascii():
+        return len(text)
+    import unicodedata  # few names need it
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
 def table(aligns: str, rows: Iterable[Sequence[str]]) -> str:
     """Rows as lines, columns two blanks apart; a sign of `aligns` for each column, "<" or ">"."""
     rows = list(rows)
-    widths = [max((len(row[c]) for row in rows), default=0) for c in range(len(aligns))]
-    lines = ["  ".join(f"{cell:{sign}{width}}" for cell, sign, width in zip(row, aligns, widths)).rstrip(" ") for row in rows]
+    widths = [max((columns(row[c]) for row in rows), default=0) for c in range(len(aligns))]
+    lines = ["  ".join(f"{cell:{sign}{width - columns(cell) + len(cell)}}" for cell, sign, width in zip(row, aligns, widths)).rstrip(" ") for row in rows]
     return "".join(line + "\n" for line in lines)
+
+
+def fitted(text: str, width: int) -> str:
+    """Lines that are broader, broken between words; a command with a backslash, so that a shell reads on."""
+    import textwrap
+    lines = text.split("\n")
+    for at, line in enumerate(lines):
+        if columns(line) > width:
+            bare = line.lstrip(" ")
+            indent, end = len(line) - len(bare) + 2, " \\" if bare.startswith(("shardweld ", "mpirun ")) else ""
+            words = textwrap.wrap(bare, width - indent - len(end), break_long_words=False, break_on_hyphens=False)
+            lines[at] = " " * (indent - 2) + f"{end}\n{' ' * indent}".join(words)
+    return "\n".join(lines)
 
 
 def wrapped(text: str, indent: int, width: int) -> str:

@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <string>
+#include <vector>
 
+#include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/option_value.hpp"
 #include "app/settings/settle.hpp"
@@ -16,7 +19,7 @@ namespace {
 
 /// The command line's own: where it is told what goes on, and what becomes of the output.
 bool is_of_command_line(const OptionRow& row) {
-    constexpr std::array kNames{"local_dir", "also", "log_dir", "done"};
+    constexpr std::array kNames{"local_dir", "also", "log_dir", "done", "json"};
     return row.touches == Touches::loudness || row.group == "Upload" ||
            std::ranges::count(kNames, row.name) > 0;
 }
@@ -47,8 +50,17 @@ GivenTexts taken(const OptionTexts& options, Command command) {
         const OptionRow* const row = find_option(name);
         if (row == nullptr || !may_be_given(*row, command)) {
             const std::string called(taker.name);
+            std::vector<std::string> known;
+            for (const OptionRow& one : option_rows()) {
+                if (may_be_given(one, command)) {
+                    known.emplace_back(one.name);
+                }
+            }
+            const std::string meant = suggestion(name, known);
             refuse("a request of " + called + " takes no option " + printable(name),
-                   "see `shardweld help " + called + "`, and the request's other members");
+                   meant.empty()
+                       ? "see `shardweld help " + called + "`, and the request's other members"
+                       : meant);
         }
         if (row->is_flag() && text != "true") {
             refuse("the option " + name + " is \"true\" or not given, not " + printable(text),
@@ -97,9 +109,10 @@ Job job_on_this_rank(const Request& request, Command command) {
         }
     }
     job.given.emplace("local_dir", request.inputs.front().string());
-    if (request.inputs.size() > 1 && !job.has("delta")) {
+    if (request.inputs.size() > 1 && !job.has("task_arithmetic")) {
         job.given.emplace("average", "true");
     }
+    job.outputs.front().keeps_report = request.keeps_report;
     job.run.stall_timeout = 0;
     job.run.stop = request.stop;
     put_values(job.given, job);

@@ -1,5 +1,8 @@
 #include <algorithm>
 
+#include <unistd.h>
+
+#include "app/messages/log.hpp"
 #include "app/messages/table.hpp"
 #include "app/runtime/external.hpp"
 #include "app/settings/nearest.hpp"
@@ -8,6 +11,7 @@
 #include "app/settings/text_rows.hpp"
 #include "app/settings/typed_words.hpp"
 #include "core/shared_object.hpp"
+#include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -21,8 +25,24 @@ std::string_view exit_codes_page();
 
 namespace {
 
-constexpr std::size_t kNameColumn = 26;
-constexpr std::size_t kWidth = 96;
+/// Of the terminal that shows the help, also through a pager; a program that shows it tells in
+/// COLUMNS.
+std::size_t help_width() {
+    constexpr std::size_t kLeast = 40;
+    constexpr std::size_t kMost = 96;
+    constexpr std::size_t kUsual = 80;
+    std::size_t width = width_of(STDOUT_FILENO);
+    width = width > 0 ? width : width_of(STDERR_FILENO);
+    const Index told = parse_index(variable("COLUMNS").value_or("")).value_or(0);
+    width = width > 0 ? width : told > 0 ? static_cast<std::size_t>(told) : kUsual;
+    return std::clamp(width, kLeast, kMost);
+}
+
+/// Where the help of an option begins: below its name where a terminal is narrow.
+std::size_t name_column() {
+    constexpr std::size_t kNarrow = 72;
+    return help_width() < kNarrow ? 10 : 26;
+}
 
 std::string padded(std::string text, std::size_t width) {
     text.resize(std::max(text.size(), width), ' ');
@@ -35,11 +55,12 @@ std::string option_text(const OptionRow& row, const CommandRow& command) {
     if (!row.is_flag()) {
         name += " " + std::string(row.value);
     }
-    name = padded(name, kNameColumn);
-    if (name.size() > kNameColumn - 1 && name.back() != ' ') {
-        name += "\n" + std::string(kNameColumn, ' ');
+    const std::size_t column = name_column();
+    name = padded(name, column);
+    if (name.size() > column - 1 && name.back() != ' ') {
+        name += "\n" + std::string(column, ' ');
     }
-    return name + wrapped(help_for(row, command), kNameColumn, kWidth);
+    return name + wrapped(help_for(row, command), column, help_width());
 }
 
 std::string heading(const CommandRow& command) {
@@ -102,7 +123,7 @@ std::string paragraph_text(std::string_view paragraph) {
         paragraph.remove_prefix(std::min(paragraph.find(')', close), paragraph.size() - 1) + 1);
     }
     std::ranges::replace(text, '\n', ' ');
-    return wrapped(text, 0, kWidth);
+    return wrapped(text, 0, help_width());
 }
 
 /// What the documents say of an exit code, or of all.
@@ -166,17 +187,18 @@ std::string help_text(const std::string& topic, HelpForm form) {
     if (form == HelpForm::json) {
         return topic.empty() ? help_json() : help_json_of(std::string(command_called(topic).name));
     }
-    if (topic.empty() || topic == "help") {
-        return overview();
-    }
     if (topic.starts_with(kCompletion)) {
         return completion_for(topic.substr(kCompletion.size()));
     }
     if (topic == "codes" || parse_index(topic)) {
         return codes_help(topic);
     }
+    if (topic.empty() || topic == "help") {
+        return fitted(overview(), help_width());
+    }
     const CommandRow& command = command_called(topic);
-    return form == HelpForm::brief ? short_help(command) : command_help(command);
+    return fitted(form == HelpForm::brief ? short_help(command) : command_help(command),
+                  help_width());
 }
 
 }  // namespace shardweld::app

@@ -32,7 +32,7 @@ std::vector<std::string> merge_words(const Job& job) {
     std::vector<std::string> words;
     for (const OptionRow& row : option_rows()) {
         const auto given = job.given.find(row.name);
-        if (given == job.given.end() || !row.is_given_to(Command::merge)) {
+        if (given == job.given.end() || !row.is_given_to(Command::merge) || row.name == "json") {
             continue;
         }
         const std::string name = "--" + given->first;
@@ -340,7 +340,7 @@ Job parse_options(const std::vector<std::string>& arguments) {
     Job job;
     job.arguments = arguments;
     const std::string& first = arguments[1];
-    if (first == "--version" || first == "version") {
+    if (first == "--version" || first == "-V" || first == "version") {
         job.command = Command::version;
         if (std::any_of(arguments.begin() + 2, arguments.end(), asks_for_more)) {
             job.run.log_level = LogLevel::debug;
@@ -375,7 +375,7 @@ Job parse_options(const std::vector<std::string>& arguments) {
     Splitter split(command, rest);
     job.given = std::move(split.given);
     job.mount.program = std::move(split.program);
-    if (job.has("average") || job.has("delta")) {
+    if (job.has("average") || job.has("task_arithmetic")) {
         place_checkpoints(command, job, split.others);
     }
     place_others(command, split.others, job.given);

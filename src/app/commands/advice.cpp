@@ -34,7 +34,7 @@ std::string text_of(const plan::Machine& machine) {
 }
 
 Forecast forecast(const Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-                  const mpi::Comm& comm) {
+                  Bytes rate, const mpi::Comm& comm) {
     const plan::Plan& plan = merge.first().plan;
     const int per_node = machine.shared.ranks_per_node;
     Forecast made;
@@ -44,7 +44,13 @@ Forecast forecast(const Merge& merge, const plan::Traffic& traffic, const plan::
     made.metadata_s =
         metadata_seconds(merge, made.n_ranks, std::min(made.n_ranks, per_node), machine);
     made.time = plan::timeline_of(traffic, machine, plan.is_lockstep);
+    Bytes moved = 0;
+    for (const plan::RankTraffic& rank : traffic.ranks) {
+        moved += rank.bytes_read + rank.bytes_written;
+    }
     made.time.total_s += kStart_s + made.metadata_s;
+    made.slow_s =
+        kStart_s + made.metadata_s + static_cast<double>(moved) / static_cast<double>(rate);
     made.limit = plan::bottleneck_of(traffic, machine, plan.is_lockstep);
     made.peak = merge.forecast(comm, per_node).peak();
     return made;
@@ -76,7 +82,7 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
 /// Until two steps in a row are not worth it. Leaves the plan to the last of them. `own`: of the
 /// number of ranks that is planned, which is not worked out again.
 std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const plan::Machine& machine,
-                            const mpi::Comm& comm) {
+                            Bytes rate, const mpi::Comm& comm) {
     const std::vector<catalogue::File>& files = merge.input.files;
     Output& output = merge.first();
     std::vector<Forecast> made;
@@ -88,7 +94,7 @@ std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const plan::Machi
         } else {
             plan::share_among(output.plan, files,
                               plan::Visibility::everywhere(n_ranks, files.size()), output.choice);
-            made.push_back(forecast(merge, plan::traffic_of(output.plan), machine, comm));
+            made.push_back(forecast(merge, plan::traffic_of(output.plan), machine, rate, comm));
         }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
@@ -174,12 +180,24 @@ std::string source_of(const Advice& advice) {
     return "assumed: " + text_of(advice.machine);
 }
 
-/// "8 on 1 node: about 24 s, 310 MB a rank, 2.48 GB a node".
-std::string forecast_text(const Forecast& one) {
+/// "24 s to 2.1 h (rates assumed; --rate states yours)".
+std::string total_text(const Forecast& one, const Advice& advice) {
+    const std::string slow = duration_text(one.slow_s);
+    if (advice.is_stated) {
+        return slow + " at " + human_bytes(advice.rate) + "/s, as --rate states";
+    }
+    const std::string fast = duration_text(one.time.total_s);
+    return (fast == slow || one.slow_s < one.time.total_s ? "about " + fast
+                                                          : fast + " to " + slow) +
+           " (rates assumed; --rate states yours)";
+}
+
+/// "8 on 1 node: 24 s to 2.1 h (...), 310 MB a rank, 2.48 GB a node".
+std::string forecast_text(const Forecast& one, const Advice& advice) {
     const int on_node = (one.n_ranks + one.n_nodes - 1) / one.n_nodes;
     return std::to_string(one.n_ranks) + " on " +
-           counted(static_cast<std::size_t>(one.n_nodes), "node") + ": about " +
-           duration_text(one.time.total_s) + ", " + human_bytes(one.peak) + " of memory a rank" +
+           counted(static_cast<std::size_t>(one.n_nodes), "node") + ": " + total_text(one, advice) +
+           ", " + human_bytes(one.peak) + " of memory a rank" +
            (on_node > 1 ? ", " + human_bytes(one.peak * static_cast<Bytes>(on_node)) + " a node"
                         : "");
 }
@@ -208,11 +226,12 @@ double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
 }
 
 Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-              const mpi::Comm& comm) {
+              std::optional<Bytes> stated, const mpi::Comm& comm) {
     Output& output = merge.first();
     const plan::Visibility visibility = output.plan.visibility;
-    const Forecast own = forecast(merge, traffic, machine, comm);
-    Advice advice{machine, sweep(merge, own, machine, comm), 0, 0};
+    const Bytes rate = stated.value_or(kSlowRate);
+    const Forecast own = forecast(merge, traffic, machine, rate, comm);
+    Advice advice{machine, sweep(merge, own, machine, rate, comm), 0, 0, rate, stated.has_value()};
     plan::share_among(output.plan, merge.input.files, visibility, output.choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
@@ -234,9 +253,13 @@ Cells answer_rows(const Advice& advice, const std::vector<std::string>& words) {
     const Forecast& knee = advice.forecasts[advice.knee];
     const std::string ranks = std::to_string(knee.n_ranks);
     const std::string line = process::shell_line(words);
-    Cells rows{{"best ranks", forecast_text(knee)}};
+    Cells rows{{"best ranks", forecast_text(knee, advice)}};
     if (advice.planned != advice.knee) {
-        rows.push_back({"as asked", forecast_text(advice.forecasts[advice.planned])});
+        const Forecast& planned = advice.forecasts[advice.planned];
+        rows.push_back({"with " + (planned.n_ranks == 1
+                                       ? "one rank"
+                                       : std::to_string(planned.n_ranks) + std::string(" ranks")),
+                        forecast_text(planned, advice)});
     }
     rows.push_back({"run it", (knee.n_ranks > 1 ? "mpirun -n " + ranks + " " : "") +
                                   "shardweld merge " + line});
@@ -259,6 +282,7 @@ nlohmann::ordered_json advice_json(const Advice& advice) {
                              {"nodes", one.n_nodes},
                              {"strategy", std::string(plan::name_of(one.strategy))},
                              {"total_s", one.time.total_s},
+                             {"slow_s", one.slow_s},
                              {"metadata_s", one.metadata_s},
                              {"read_s", one.time.read_s},
                              {"exchange_s", one.time.exchange_s},
@@ -270,6 +294,8 @@ nlohmann::ordered_json advice_json(const Advice& advice) {
     const Forecast& knee = advice.forecasts[advice.knee];
     return {{"rates", "assumed"},
             {"source", source_of(advice)},
+            {"rate", advice.rate},
+            {"is_stated", advice.is_stated},
             {"ranks", knee.n_ranks},
             {"nodes", knee.n_nodes},
             {"forecasts", std::move(forecasts)}};

@@ -22,6 +22,7 @@ struct Forecast {
     plan::Strategy strategy = plan::Strategy::direct;
     double metadata_s = 0;  ///< reading metadata and planning
     plan::Timeline time;    ///< the total with starting and that
+    double slow_s = 0;      ///< the total at Advice::rate
     plan::Bottleneck limit = plan::Bottleneck::ranks;
     Bytes peak = 0;  ///< memory of a rank
 };
@@ -32,19 +33,24 @@ struct Advice {
     std::vector<Forecast> forecasts;  ///< by number of ranks
     std::size_t knee = 0;             ///< the fewest ranks that twice as many would hardly help
     std::size_t planned = 0;          ///< that of the plan itself
+    Bytes rate = 0;                   ///< that all ranks together read and write
+    bool is_stated = false;           ///< by --rate, else a slow one is assumed
 };
 
 /// Launching, connecting, and the last fsync: seconds that no rank saves.
 inline constexpr double kStart_s = 0.5;
+
+/// Bytes a second of all ranks that most file systems keep up in a bad hour.
+inline constexpr Bytes kSlowRate = 200'000'000;
 
 /// Seconds until so many ranks, on nodes of so many, have read the metadata and planned.
 double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
                         const plan::Machine& machine);
 
 /// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
-/// it stays. `traffic`: of the plan as it is.
+/// it stays. `traffic`: of the plan as it is; `rate`: if one is stated.
 Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-              const mpi::Comm& comm);
+              std::optional<Bytes> rate, const mpi::Comm& comm);
 
 /// How many ranks to use, what they need, and the commands that start so many; keys and texts.
 /// `words`: what a merge is given.

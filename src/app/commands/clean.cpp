@@ -70,7 +70,8 @@ std::string cleaning_text(const std::vector<Abandoned>& all, const std::vector<f
                               : human_bytes(bytes_of(all, Fate::removed)) + " freed\n");
 }
 
-std::string cleaning_json(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen) {
+std::string cleaning_json(const fs::path& looked_below, const std::vector<Abandoned>& all,
+                          const std::vector<fs::path>& unseen) {
     ordered_json list = ordered_json::array();
     for (const Abandoned& one : all) {
         list.push_back({{"path", one.path.string()},
@@ -80,7 +81,11 @@ std::string cleaning_json(const std::vector<Abandoned>& all, const std::vector<f
                         {"fate", one.fate == Fate::listed ? "listed" : fate_name(one.fate)},
                         {"why", one.why}});
     }
-    ordered_json json = {{"schema", kCleanSchema}, {"found", std::move(list)}};
+    const bool is_done = std::ranges::count(all, Fate::failed, &Abandoned::fate) == 0;
+    ordered_json json = {{"schema", kCleanSchema},
+                         {"ok", is_done},
+                         {"dir", looked_below.string()},
+                         {"found", std::move(list)}};
     json["unseen"] = ordered_json::array();
     for (const fs::path& directory : unseen) {
         json["unseen"].push_back(directory.string());
@@ -115,7 +120,7 @@ int clean(const Job& job, std::ostream& out) {
     std::vector<fs::path> unseen;
     const auto left = publish::clean({directory, job.run.older_than, job.run.is_dry_run}, unseen);
     all.insert(all.end(), left.begin(), left.end());
-    out << (job.run.json ? cleaning_json(all, unseen)
+    out << (job.run.json ? cleaning_json(directory, all, unseen)
                          : cleaning_text(all, unseen, job.run.is_dry_run));
     const auto failed =
         std::ranges::find_if(all, [](const Abandoned& one) { return one.fate == Fate::failed; });

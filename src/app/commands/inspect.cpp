@@ -51,7 +51,6 @@ struct InspectedFiles {
     bool is_finished = false;  ///< a HuggingFace model already
 };
 
-/// The model's files, or why there are none.
 /// The model's files, or what stands in their way.
 std::pair<ModelFiles, std::string> find_files(const Job& job, const Checkpoint& read,
                                               const JobModel& choice) {
@@ -194,7 +193,8 @@ std::vector<std::string> all_notes(const formats::Location& location,
     return notes;
 }
 
-std::string head_text(const Checkpoint& read, const std::vector<StoredRow>& rows) {
+std::string head_text(const Checkpoint& read, const std::vector<StoredRow>& rows,
+                      bool is_each_shown) {
     const formats::Location& location = read.location;
     const catalogue::Catalogue& catalogue = read.catalogue;
     Cells head{{kHeadKey, io::shown(location.directory)},
@@ -204,7 +204,9 @@ std::string head_text(const Checkpoint& read, const std::vector<StoredRow>& rows
                {"config", location.hf_directory ? io::shown(*location.hf_directory / "config.json")
                                                 : "none: a merge needs --hf_config"},
                {"facts", facts_text(catalogue)},
-               {"provenance", printable(catalogue::text_of(read.provenance), 1000)}};
+               {"provenance", is_each_shown ? printable(catalogue::text_of(read.provenance), 1000)
+                                            : name_of(read.provenance.standing) +
+                                                  std::string(" (-v: what files say of it)")}};
     for (const std::string& note : all_notes(location, catalogue)) {
         head.push_back({"note", printable(note, 1000)});
     }
@@ -298,7 +300,7 @@ InspectedFiles look_at(const Checkpoint& read, const Job& job) {
     const std::vector<StoredRow> rows = stored_rows(catalogue);
     InspectedFiles files;
     files.is_finished = catalogue.format == "huggingface";
-    files.head = head_text(read, rows);
+    files.head = head_text(read, rows, job.run.log_level == LogLevel::debug);
     files.ranks = grid_text(formats::rank_grid(catalogue), copies_only(catalogue));
     files.tensors = job.run.is_whole ? "" : tensor_tree(rows);
     if (files.tensors.empty()) {
@@ -348,6 +350,7 @@ std::string inspect_json(const Checkpoint& read) {
     const formats::Location& location = read.location;
     const catalogue::Catalogue& catalogue = read.catalogue;
     ordered_json json = {{"schema", kInspectSchema},
+                         {"ok", true},
                          {"dir", location.directory.string()},
                          {"format", catalogue.format},
                          {"dialect", catalogue.dialect}};

@@ -56,11 +56,18 @@ std::string most_text(const plan::Spread& spread) {
            ratio_text(spread.mean);
 }
 
-std::string files_table(const plan::Plan& plan) {
+std::string files_table(const plan::Plan& plan, bool is_each_shown) {
+    constexpr std::size_t kFew = 8;
     std::vector<std::vector<std::string>> cells{{"file", "tensors", "bytes"}};
-    for (const outputs::PlacedFile& file : plan.placement.files) {
+    const std::size_t n_files = plan.placement.files.size();
+    const std::size_t n_shown = is_each_shown || n_files <= kFew ? n_files : 2;
+    for (std::size_t at = 0; at < n_shown; ++at) {
+        const outputs::PlacedFile& file = plan.placement.files[at];
         cells.push_back(
             {file.name, std::to_string(file.tensors.size()), std::to_string(file.size)});
+    }
+    if (n_shown < n_files) {
+        cells.push_back({"and " + std::to_string(n_files - n_shown) + " more (-v lists them)"});
     }
     for (const outputs::SideFile& file : plan.placement.side_files) {
         cells.push_back({file.name, "", std::to_string(file.text.size())});
@@ -101,16 +108,15 @@ std::string answer_text(const PlannedMerge& merge) {
     if (merge.advice) {
         rows = answer_rows(*merge.advice, merge.words);
     }
-    const auto commands = rows.end() - (merge.advice ? kCommands : 0);
-    std::vector<std::vector<std::string>> last(commands, rows.end());
-    rows.erase(commands, rows.end());
-    rows.push_back({"would write",
-                    output_text(merge.plan) + (merge.target.empty() ? "" : " to " + merge.target)});
-    rows.push_back(
-        {"fits", merge.bytes_free
-                     ? "yes: " + human_bytes(*merge.bytes_free) + " are free there"
-                     : "unknown: name a target (plan DIR OUT) to have its room checked"});
-    rows.insert(rows.end(), last.begin(), last.end());
+    const std::string both = human_bytes(merge.plan.placement.total_bytes()) + " needed, " +
+                             human_bytes(merge.bytes_free.value_or(0)) + " free";
+    rows.insert(rows.end() - (merge.advice ? kCommands : 0),
+                {"would write",
+                 output_text(merge.plan) + (merge.target.empty() ? "" : " to " + merge.target)});
+    rows.insert(rows.begin(),
+                {"fits", !merge.bytes_free
+                             ? "unknown: name a target (plan DIR OUT) to have its room checked"
+                             : (merge.has_room ? "yes: " : "NO: ") + both});
     return table({Align::left, Align::left}, rows);
 }
 
@@ -126,7 +132,7 @@ std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
         {"written by a rank", spread_text(figures.written)},
         {"read by a rank", spread_text(figures.read)},
         {"reads", std::to_string(figures.reads) + ", " + human_bytes(figures.read_over_bytes) +
-                      " in gaps between short runs"},
+                      " of extra bytes between needed pieces"},
         {"readers of a shard", most_text(figures.readers)},
         {"writers of a file", most_text(figures.writers)},
         {"buffers of a rank", human_bytes(figures.buffer_bytes)},
@@ -258,7 +264,8 @@ std::string plan_json(const PlannedMerge& merge) {
     const plan::Plan& plan = merge.plan;
     const Figures& figures = merge.figures;
     ordered_json json = {
-        {"schema", kPlanSchema},  {"input", {{"dir", merge.input}, {"format", merge.format}}},
+        {"schema", kPlanSchema},  {"ok", merge.has_room},
+        {"dir", merge.input},     {"input", {{"dir", merge.input}, {"format", merge.format}}},
         {"recipe", merge.recipe}, {"ranks", plan.n_ranks()},
         {"hash", plan.hash()},    {"strategy", std::string(plan::name_of(plan.strategy))},
         {"why", plan.why},        {"options", merge.options}};
@@ -298,12 +305,13 @@ std::string plan_json(const PlannedMerge& merge) {
     json["warnings"] = json_list(merge.warnings);
     json["target"] =
         merge.target.empty() ? ordered_json() : ordered_json(fs::absolute(merge.target).string());
+    json["bytes_free"] = merge.bytes_free ? ordered_json(*merge.bytes_free) : ordered_json();
     json["merge_words"] = merge.words;
     json["advice"] = merge.advice ? advice_json(*merge.advice) : ordered_json();
     return json_text(json);
 }
 
-PlannedMerge advised(const Run& run, Merge& from) {
+PlannedMerge advised(const Run& run, Merge& from, bool has_room) {
     const Job& job = run.job;
     Figures figures = figures_of(from.first().plan);
     const plan::Machine machine = ordinary_machine();
@@ -311,9 +319,10 @@ PlannedMerge advised(const Run& run, Merge& from) {
         metadata_seconds(from, job.run.n_ranks, from.resources().ranks_on_node, machine);
     std::optional<Advice> advice;
     if (!job.run.lists_inputs) {
-        advice = advise(from, figures.traffic, machine, run.comm);
+        advice = advise(from, figures.traffic, machine, job.run.rate, run.comm);
     }
     PlannedMerge merge = planned_merge(run, from, std::move(figures));
+    merge.has_room = has_room;
     merge.metadata_s = metadata_s;
     merge.advice = std::move(advice);
     merge.words = job.merge_words;
@@ -335,7 +344,7 @@ void print_planned(const PlannedMerge& merge, const Job& job, std::ostream& out,
     }
     out << (job.run.lists_inputs ? inputs_text(merge)
             : job.run.json       ? plan_json(merge)
-                                 : plan_text(merge));
+                                 : plan_text(merge, job.run.log_level == LogLevel::debug));
     if (job.run.strict && !merge.warnings.empty()) {
         throw Error(
             ErrorCode::strict,
@@ -346,10 +355,11 @@ void print_planned(const PlannedMerge& merge, const Job& job, std::ostream& out,
 
 }  // namespace
 
-std::string plan_text(const PlannedMerge& merge) {
-    return answer_text(merge) + "\n" + table({Align::left, Align::left}, plan_rows(merge)) + "\n" +
-           files_table(merge.plan) + "\n" + ledger_text(merge.ledger) +
-           (merge.advice ? "\n" + advice_text(*merge.advice, merge.memory) : "");
+std::string plan_text(const PlannedMerge& merge, bool is_each_shown) {
+    return answer_text(merge) + "\n" +
+           (merge.advice ? advice_text(*merge.advice, merge.memory) + "\n" : "") +
+           table({Align::left, Align::left}, plan_rows(merge)) + "\n" +
+           files_table(merge.plan, is_each_shown) + "\n" + ledger_text(merge.ledger);
 }
 
 PlannedMerge plan_merge(mpi::Comm& comm, const Job& job) {
@@ -372,14 +382,14 @@ int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     Preflight preflight;
     check_targets(preflight, run, merge, has_target);
     if (preflight.check([&] { find_inputs(run, merge); })) {
-        const bool has_room = !has_target || check_found(preflight, run, merge);
+        bool has_room = !has_target || check_found(preflight, run, merge);
         if (preflight.check([&] { plan_found(run, merge); })) {
             if (has_target) {
-                check_target_place(preflight, run, merge, has_room);
+                has_room = check_target_place(preflight, run, merge, has_room);
             }
             const auto print = [&] {
                 if (comm.rank() == 0) {
-                    print_planned(advised(run, merge), job, out, log);
+                    print_planned(advised(run, merge, has_room), job, out, log);
                 }
             };
             preflight.check([&] { mpi::collectively(comm, print); });

@@ -54,11 +54,13 @@ struct PlannedMerge {
     std::optional<std::vector<std::string>> quotas;
     std::string target;               ///< "" if none is given
     std::optional<Bytes> bytes_free;  ///< where the target will be, if one is given
+    bool has_room = true;             ///< there, as far as it was looked at
     std::optional<Advice> advice;     ///< none for --inputs
     std::vector<std::string> words;   ///< what the merge is given; for --json with absolute paths
 };
 
-std::string plan_text(const PlannedMerge& merge);
+/// The answer and the ranks first. Many files are a line, unless each is asked for.
+std::string plan_text(const PlannedMerge& merge, bool is_each_shown);
 
 /// Collective: the ranks that are here go a merge's way up to the plan, for --ranks ranks that all
 /// see the checkpoint. The same on all, but for what each has measured of its memory.

@@ -12,6 +12,7 @@
 #include <new>
 #include <optional>
 #include <span>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -22,6 +23,7 @@
 #include "app/cli/parse_options.hpp"
 #include "app/merge/merge.hpp"
 #include "app/messages/log.hpp"
+#include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/run.hpp"
 #include "app/report/summary.hpp"
@@ -168,17 +170,48 @@ int told_at_end(const Job& job, const std::string& figures, int code, Log& log) 
     return code == 0 ? told : code;
 }
 
+/// Runs a command that prints its result: lines fit where that is a terminal, and with --json an
+/// Error is printed in the result's place, on the first rank.
+int with_output(const Job& job, bool is_first, const std::function<int(std::ostream&)>& command) {
+    const std::size_t width = job.run.json ? 0 : width_of(STDOUT_FILENO);
+    if (width == 0 && !job.run.json) {
+        return command(std::cout);
+    }
+    std::ostringstream kept;
+    const auto show = [&] { std::cout << (width > 0 ? fitted(kept.str(), width) : kept.str()); };
+    try {
+        const int code = command(kept);
+        show();
+        return code;
+    } catch (const Error& error) {
+        show();
+        if (job.run.json && is_first && kept.str().empty()) {
+            std::cout << failure_json(error);
+        }
+        throw;
+    }
+}
+
 /// `figures`: RunReport in one line, where the command has any.
 int run_parallel(mpi::Comm& comm, const Job& job, Log& log, std::string& figures) {
-    if (const Examiner examine = examiner_of(job.command)) {
-        return printed(examine(comm, job, std::cout, log), log);
-    }
-    return run_reported(comm, job, log, merge_model,
-                        [&](const Run& run, const OutputReport& output) {
-                            if (figures.empty()) {
+    const Examiner examine = examiner_of(job.command);
+    const auto command = [&](std::ostream& out) {
+        if (examine != nullptr) {
+            return examine(comm, job, out, log);
+        }
+        return run_reported(comm, job, log, merge_model,
+                            [&](const Run& run, const OutputReport& output) {
+                                if (!figures.empty()) {
+                                    return;
+                                }
                                 figures = speed_text(*run.report, output, run.watch->phases());
-                            }
-                        });
+                                if (job.run.json && comm.rank() == 0) {
+                                    out << merged_json(*run.report, run.watch->phases());
+                                }
+                            });
+    };
+    const int code = with_output(job, comm.rank() == 0, command);
+    return examine != nullptr || job.run.json ? printed(code, log) : code;
 }
 
 /// The rank's own log, where --log_dir asks for one, begins with who writes it.
@@ -231,7 +264,7 @@ int run_or_abort(mpi::Comm& comm, const Job& job, Log& log, std::string& figures
 Log log_for(const Job& job, bool is_speaker) {
     Log log(std::cerr, job.run.log_level, is_speaker);
     if (is_speaker) {
-        log.attach(find_terminal());
+        log.attach(find_terminal(), job.run.has_colours);
     }
     if (job.run.progress == ProgressStyle::json) {
         log.speak_json();
@@ -300,31 +333,29 @@ int run_together(const Job& job) {
     });
 }
 
-int show(const std::string& text) {
-    std::cout << text;
-    return 0;
-}
-
 /// Commands of one process; under a launcher all but the first have nothing to do.
 int run_alone(const Job& job, bool is_first) {
     if (!is_first && job.command != Command::unmount) {  // of each host its own
         return 0;
     }
     Log log(std::cerr, job.run.log_level, true);
+    log.attach(find_terminal(), job.run.has_colours);
     const int code = exit_code_of(log, [&] {
         say_notes(job, log);
         switch (job.command) {
             case Command::recipes:
-                return recipes(job, std::cout);
+                return with_output(job, true, [&](auto& out) { return recipes(job, out); });
             case Command::clean:
-                return clean(job, std::cout);
+                return with_output(job, true, [&](auto& out) { return clean(job, out); });
             case Command::unmount:
                 return unmount(job, log);
             case Command::help:
-                return show(help_text(job.topic, job.help));
+                std::cout << help_text(job.topic, job.help);
+                return 0;
             case Command::version:
-                return show("shardweld " + own_version() + "\n" +
-                            (job.run.log_level == LogLevel::debug ? build_text() : ""));
+                std::cout << "shardweld " << own_version() << "\n"
+                          << (job.run.log_level == LogLevel::debug ? build_text() : "");
+                return 0;
             default:
                 break;
         }
@@ -335,14 +366,18 @@ int run_alone(const Job& job, bool is_first) {
 
 /// A wrong command line is mostly wrong on all ranks: they meet before they exit, so that a
 /// launcher does not end the one that speaks, and ranks that were given a right one do not wait.
-int refuse_together(const Error& refused) {
+int refuse_together(const Error& refused, bool is_json) {
     Log early(std::cerr, LogLevel::error, is_first_by_launcher());
     return exit_code_of(early, [&]() -> int {
         ExitLimit limit;
         Ranks ranks({});
         mpi::Comm& comm = ranks.comm();
         Log log(std::cerr, LogLevel::error, comm.rank() == 0);
+        log.attach(find_terminal());
         log.error(refused);
+        if (is_json && comm.rank() == 0) {
+            std::cout << failure_json(refused) << std::flush;
+        }
         ignore_sigterm();
         (void)exit_code_of(log, [&] {
             require_same_program(comm, own_version());
@@ -389,7 +424,7 @@ int run_program(const std::vector<std::string>& arguments) {
         try {
             job = parse_options(arguments);
         } catch (const Error& error) {
-            return refuse_together(error);
+            return refuse_together(error, std::ranges::count(arguments, "--json") > 0);
         }
         if (job.command ==
             Command::mount) {  // by each process of a launcher: they may be on other hosts

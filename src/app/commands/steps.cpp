@@ -90,6 +90,8 @@ std::string steps_text(const fs::path& run, bool is_json) {
                              [](const StepPlace& place) { return *place.step.iteration; });
     const auto own = formats::parse_step(top.filename().string());
     ordered_json json = {{"schema", kStepsSchema},
+                         {"ok", true},
+                         {"dir", run.string()},
                          {"directory", top.string()},
                          {"number", step_number_json(own ? own->iteration : std::nullopt)},
                          {"steps", ordered_json::array()},

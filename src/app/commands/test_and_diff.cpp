@@ -154,10 +154,9 @@ std::string quality_text(const std::string& base, const std::vector<CodedModel>&
 }
 
 std::string quality_json(const std::string& base, const std::vector<CodedModel>& models) {
-    ordered_json json = {{"schema", kQualitySchema},
-                         {"command", "diff"},
-                         {"base", base},
-                         {"models", ordered_json::array()}};
+    ordered_json json = {
+        {"schema", kQualitySchema}, {"ok", true},   {"dir", models.front().directory},
+        {"command", "diff"},        {"base", base}, {"models", ordered_json::array()}};
     for (const CodedModel& model : models) {
         json["models"].push_back(model_json(model));
     }

@@ -57,6 +57,8 @@ std::string text_of(const VerifyResult& findings, const fs::path& directory) {
 std::string findings_json(const VerifyResult& findings, const fs::path& directory) {
     const WrittenModel& model = findings.model;
     ordered_json json = {{"schema", kVerifySchema},
+                         {"ok", findings.differences.empty()},
+                         {"dir", directory.string()},
                          {"directory", directory.string()},
                          {"files", model.files.size()},
                          {"tensors", model.tensors.size()},

@@ -321,6 +321,8 @@ std::string comparison_text(const ComparedModels& models) {
 std::string comparison_json(const ComparedModels& models) {
     const ComparisonResult& outcome = models.outcome;
     ordered_json json = {{"schema", kComparisonSchema},
+                         {"ok", outcome.n_different == 0},
+                         {"dir", models.tested},
                          {"command", models.command},
                          {"tested", models.tested},
                          {"reference", models.reference},

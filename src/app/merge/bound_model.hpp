@@ -9,8 +9,8 @@ namespace shardweld::app {
 
 /// Collective. A model for each output, bound to what was read, whose files, metadata and other
 /// checkpoints move into them. Several checkpoints are bound one by one and mixed (--average,
-/// --delta). Errors as plan::bind, plan::mixed and plan::share_strips; Error(mismatch) where tied
-/// tensors or integers of several checkpoints differ.
+/// --task_arithmetic). Errors as plan::bind, plan::mixed and plan::share_strips; Error(mismatch)
+/// where tied tensors or integers of several checkpoints differ.
 void bind_outputs(const Run& run, Merge& merge);
 
 }  // namespace shardweld::app

@@ -1,4 +1,4 @@
-// Several checkpoints as one model: --average, --delta.
+// Several checkpoints as one model: --average, --task_arithmetic.
 #pragma once
 
 #include "app/family/model.hpp"

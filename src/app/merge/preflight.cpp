@@ -334,7 +334,7 @@ bool check_found(Preflight& preflight, const Run& run, Merge& merge) {
     return preflight.check([&] { check_least_room(run, merge); });
 }
 
-void check_target_place(Preflight& preflight, const Run& run, Merge& merge, bool has_room) {
+bool check_target_place(Preflight& preflight, const Run& run, Merge& merge, bool has_room) {
     std::vector<Needs> beside;
     preflight.check([&] {
         for (const Output& output : merge.outputs) {
@@ -346,13 +346,11 @@ void check_target_place(Preflight& preflight, const Run& run, Merge& merge, bool
             }
         }
     });
-    if (has_room) {
-        preflight.check([&] { check_room(run, merge, beside); });
-    }
+    return has_room && preflight.check([&] { check_room(run, merge, beside); });
 }
 
 void check_planned(Preflight& preflight, const Run& run, Merge& merge, bool has_room) {
-    check_target_place(preflight, run, merge, has_room);
+    (void)check_target_place(preflight, run, merge, has_room);
     preflight.check([&] { check_memory(run.comm, [&] { return merge.forecast(run.comm); }); });
     for (const auto& outputs : merge.runs()) {
         preflight.check([&] { require_memory(run.comm, merge.outputs[outputs.front()].plan); });

@@ -67,8 +67,8 @@ void check_targets(Preflight& preflight, const Run& run, const Merge& merge,
 bool check_found(Preflight& preflight, const Run& run, Merge& merge);
 
 /// Collective. Whether there is room and right for what is planned at the targets; `has_room`: no
-/// less than what file sizes tell.
-void check_target_place(Preflight& preflight, const Run& run, Merge& merge, bool has_room);
+/// less than what file sizes tell. Whether there is room.
+bool check_target_place(Preflight& preflight, const Run& run, Merge& merge, bool has_room);
 
 /// Collective. The same, and whether the ranks that are here have the memory that it takes.
 void check_planned(Preflight& preflight, const Run& run, Merge& merge, bool has_room);

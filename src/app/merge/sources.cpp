@@ -9,6 +9,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
+#include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "shardweld/error.hpp"
 
@@ -61,7 +62,14 @@ std::string mixed_text(const Job& job) {
     return joined(texts, ", ");
 }
 
-void say_checkpoint(Log& log, const Job& job, const catalogue::Catalogue& catalogue) {
+/// ", in DIR" where it is another one than was typed.
+std::string place_text(const Job& job, const fs::path& directory) {
+    const bool is_typed = io::resolved(job.inputs.front().directory) == directory;
+    return is_typed ? "" : ", in " + io::shown(directory);
+}
+
+void say_checkpoint(Log& log, const Job& job, const Checkpoint& read) {
+    const catalogue::Catalogue& catalogue = read.catalogue;
     const Averaging& averaging = job.model.averaging;
     if (averaging.base) {
         log.info(Headline{"checkpoint", averaging.base->string(),
@@ -79,7 +87,8 @@ void say_checkpoint(Log& log, const Job& job, const catalogue::Catalogue& catalo
         constexpr std::string_view kBehind = " checkpoint";
         kind.remove_prefix(kind.starts_with(kBefore) ? kBefore.size() : 0);
         kind.remove_suffix(kind.ends_with(kBehind) ? kBehind.size() : 0);
-        log.info(Headline{"checkpoint", std::string(kind), what.substr(end)});
+        log.info(Headline{"checkpoint", std::string(kind),
+                          what.substr(end) + place_text(job, read.location.directory)});
     }
 }
 
@@ -195,7 +204,7 @@ void read_checkpoints(const Run& run, Merge& merge) {
 
 void report_survey(const Run& run, const Merge& read) {
     const catalogue::Catalogue& catalogue = read.weights().catalogue;
-    say_checkpoint(run.log, run.job, catalogue);
+    say_checkpoint(run.log, run.job, read.weights());
     tell_notes(run.log, catalogue);
     run.log.debug("read the metadata of " + counted(catalogue.files.size(), "shard file") + ": " +
                   counted(catalogue.tensors.size() + catalogue.shards.size(), "stored tensor"));

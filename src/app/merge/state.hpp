@@ -73,8 +73,8 @@ struct Merge {
     Resources here = {};         ///< of the ranks that are here
 
     // When it is found: the checkpoint that is merged first, then the base of an adapter, those
-    // that are mixed (the base of --delta first), the template, and the reference that has what the
-    // checkpoint lacks.
+    // that are mixed (the base of --task_arithmetic first), the template, and the reference that
+    // has what the checkpoint lacks.
     std::vector<Checkpoint> inputs = {};
     /// The model's; nullopt until they are read: with --base the checkpoint's metadata tell whose
     /// they are.

@@ -60,7 +60,7 @@ constexpr const char* kPlain = "\x1b[0m";
 std::string broken(std::string_view line, std::size_t width, bool is_typed) {
     const std::size_t in_front = std::min(line.find_first_not_of(' '), line.size());
     const std::size_t indent = in_front + 2;
-    if (line.size() <= width || width <= 2 * indent) {
+    if (columns_of(line) <= width || width <= 2 * indent) {
         return std::string(line);
     }
     if (is_typed) {
@@ -97,6 +97,15 @@ const char* level_name(LogLevel level) {
 
 std::string dumped(const ordered_json& json) {
     return hidden(json).dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+ordered_json fields_of(const Error& error) {
+    return {{"code", static_cast<int>(error.code())},
+            {"name", std::string(name_of(error.code()))},
+            {"what", error.what()},
+            {"where", error.context()},
+            {"hint", hint_of(error)},
+            {"detail", error.detail()}};
 }
 
 constexpr mode_t kMode = 0666;  // less the umask
@@ -188,6 +197,10 @@ std::string hint_of(const Error& error) {
     }
 }
 
+std::string failure_json(const Error& error) {
+    return dumped({{"schema", 1}, {"ok", false}, {"error", fields_of(error)}}) + "\n";
+}
+
 std::string where_line(const Error& error) {
     return line("where: ", joined(error.context(), "; "));
 }
@@ -203,14 +216,11 @@ std::string text_of(const Error& error, bool has_detail) {
 
 /// Lines that fit, with the codes of a terminal; as it is where there is none.
 std::string Log::shown(const std::string& text, const Style& style) const {
-    if (terminal_ == nullptr) {
-        return text;
-    }
-    const std::size_t width = terminal_->width();
+    const std::size_t width = terminal_ == nullptr ? text.size() : terminal_->width();
     std::string lines = joined(split(text, '\n'), "\n", [&](std::string_view line) {
         return broken(line, width, style.is_typed);
     });
-    if (!terminal_->has_colours() || style.label_code.empty()) {
+    if (!has_colours_ || style.label_code.empty()) {
         return lines;
     }
     const std::size_t label = style.label.size();
@@ -235,8 +245,7 @@ void Log::write_line(LogLevel level, const std::string& text, const Style& style
     } else if (is_json_) {
         write_object(dumped({{"event", "message"}, {"level", level_name(level)}, {"text", told}}));
     } else {
-        const bool is_dim =
-            terminal_ != nullptr && terminal_->has_colours() && !style.aside.empty();
+        const bool is_dim = has_colours_ && !style.aside.empty();
         write(shown(safe, style) + (is_dim ? kDim + style.aside + kPlain : style.aside) + "\n");
     }
 }
@@ -264,13 +273,9 @@ void Log::write_object(const std::string& json) {
 void Log::error(const Error& error) {
     if (is_json_ && shows(LogLevel::error)) {
         write_own("error: " + error.full_text());
-        write_object(dumped({{"event", "error"},
-                             {"code", static_cast<int>(error.code())},
-                             {"name", std::string(name_of(error.code()))},
-                             {"what", error.what()},
-                             {"where", error.context()},
-                             {"hint", hint_of(error)},
-                             {"detail", error.detail()}}));
+        ordered_json json = {{"event", "error"}};
+        json.update(fields_of(error));
+        write_object(dumped(json));
         return;
     }
     const std::string label = "error: ";
@@ -364,7 +369,13 @@ void RankLog::write(std::string_view text) {
     }
 }
 
-Terminal::Terminal(int fd) : fd_(fd), has_colours_(!is_set("NO_COLOR")) {}
+void Log::attach(std::shared_ptr<const Terminal> terminal, std::optional<bool> wants_colours) {
+    terminal_ = std::move(terminal);
+    has_colours_ = wants_colours.value_or(is_set("FORCE_COLOR") ||
+                                          (terminal_ != nullptr && !is_set("NO_COLOR")));
+}
+
+Terminal::Terminal(int fd) : fd_(fd) {}
 
 Terminal::~Terminal() {
     if (fd_ != STDERR_FILENO) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -26,12 +27,9 @@ class Terminal {
 
     /// Columns as of now; 80 where the terminal does not tell.
     [[nodiscard]] std::size_t width() const;
-    /// Not with NO_COLOR.
-    [[nodiscard]] bool has_colours() const { return has_colours_; }
 
   private:
     int fd_;
-    bool has_colours_;
 };
 
 /// Standard error itself, or what mpirun, mpiexec or prterun above this process has as its own:
@@ -50,6 +48,9 @@ bool is_launcher(const std::string& name);
 
 /// The error's own hint, else what is usual with its code; may be "".
 std::string hint_of(const Error& error);
+
+/// What --json prints in place of a result, in a line.
+std::string failure_json(const Error& error);
 
 /// Lines below "WHAT", indented by two, with a line end in front; "" where there is nothing to say.
 std::string where_line(const Error& error);
@@ -118,8 +119,11 @@ class Log {
 
     void keep(std::shared_ptr<RankLog> own) { own_ = std::move(own); }
     [[nodiscard]] bool is_kept() const { return own_ != nullptr; }
-    /// People read at this terminal; nullptr: in a file, or nobody.
-    void attach(std::shared_ptr<const Terminal> terminal) { terminal_ = std::move(terminal); }
+    /// People read at this terminal; nullptr: in a file, or nobody. Colours are used where they are
+    /// wanted (--color); not told: on a terminal without NO_COLOR, and with FORCE_COLOR.
+    void attach(std::shared_ptr<const Terminal> terminal,
+                std::optional<bool> wants_colours = std::nullopt);
+    [[nodiscard]] bool has_colours() const { return has_colours_; }
     [[nodiscard]] const Terminal* terminal() const { return terminal_.get(); }
     /// A program reads: every message is an object in a line.
     void speak_json() { is_json_ = true; }
@@ -151,6 +155,7 @@ class Log {
     bool is_speaker_;
     bool is_json_ = false;
     bool has_live_line_ = false;
+    bool has_colours_ = false;
     std::shared_ptr<RankLog> own_;
     std::shared_ptr<const Terminal> terminal_;
 };

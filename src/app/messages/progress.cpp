@@ -255,7 +255,7 @@ void Progress::show() {
     } else {
         const Terminal* const terminal = log_->terminal();
         const std::size_t width = terminal != nullptr ? terminal->width() : 80;
-        log_->draw(progress_bar(state_, width - 1, terminal != nullptr && terminal->has_colours()));
+        log_->draw(progress_bar(state_, width - 1, log_->has_colours()));
     }
 }
 

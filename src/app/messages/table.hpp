@@ -20,6 +20,16 @@ std::string table(const std::vector<Align>& aligns,
 std::string table(const std::vector<Align>& aligns, std::size_t n_rows,
                   const std::function<std::vector<std::string>(std::size_t)>& row_at);
 
+/// How many columns a terminal gives to a text: two to Chinese, Japanese and Korean characters and
+/// to most pictures, none to marks on the character before. As wcwidth(3) in a locale of UTF-8,
+/// whatever the locale is.
+std::size_t columns_of(std::string_view text);
+
+/// Lines that are broader than `width` columns, broken between words: a line of two cells goes on
+/// below its second one, a command with a backslash, so that a shell reads on, all others indented.
+/// A word that is broader itself stays whole.
+std::string fitted(std::string_view text, std::size_t width);
+
 /// Words in lines of at most `width`, where one is not longer itself; all lines but the first are
 /// indented by `indent`, which counts for that one, too.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width);

@@ -169,7 +169,7 @@ InputReport input_report(const fs::path& directory, const catalogue::Catalogue& 
 /// One of several checkpoints that became one model.
 struct MixedInput {
     InputReport input;
-    bool is_base = false;  ///< of --delta: the others' differences from it are added
+    bool is_base = false;  ///< of --task_arithmetic: the others' differences from it are added
     float weight = 1;
     plan::Ledger ledger = {};
 };

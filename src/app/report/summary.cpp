@@ -14,6 +14,8 @@
 #include "publish/assets.hpp"
 #include "publish/report_file.hpp"
 
+#include "report_json.hpp"
+
 namespace shardweld::app {
 
 namespace {
@@ -301,6 +303,31 @@ std::string speed_text(const RunReport& run, const OutputReport& report,
            ", with " + hosts_text(run) + ", each at most " + human_bytes(peak) +
            " of memory; read " + human_bytes(totals.read) + " from " +
            counted(run.input.n_files, "shard file") + ", sent " + human_bytes(totals.sent);
+}
+
+std::string merged_json(const RunReport& run, const std::vector<Phase>& phases) {
+    using nlohmann::ordered_json;
+    ordered_json outputs = ordered_json::array();
+    std::size_t n_warnings = 0;
+    for (const OutputReport& report : run.outputs) {
+        ordered_json files = ordered_json::array();
+        for (const FileEntry& file : report.files) {
+            files.push_back(file.name);
+        }
+        outputs.push_back({{"dir", report.asked.directory.string()},
+                           {"files", std::move(files)},
+                           {"side_files", report.side_files},
+                           {"tensors", report.tensors.size()},
+                           {"bytes", totals_of(report, phases).bytes}});
+        n_warnings = std::max(n_warnings, all_warnings(run, report).size());
+    }
+    return json_text({{"schema", 1},
+                      {"ok", run.code == ErrorCode::ok},
+                      {"dir", outputs.front()["dir"]},
+                      {"input", {{"dir", run.input.directory}, {"format", run.input.format}}},
+                      {"seconds", totals_of(run.outputs.front(), phases).seconds},
+                      {"warnings", n_warnings},
+                      {"outputs", outputs}});
 }
 
 std::string summary_json(const RunReport& run, const OutputReport& report,

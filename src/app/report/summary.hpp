@@ -37,7 +37,7 @@ struct Finished {
     std::string format;       ///< of its files: "safetensors", ...
     std::string model_class;  ///< "" if config.json names none
     ModelSize size;
-    std::string checksums;  ///< "all 77 checksums hold"
+    std::string checksums;  ///< "77 of 77 input checksums match"
     bool keeps_report = false;
 };
 
@@ -48,6 +48,9 @@ std::vector<Headline> summary_lines(const RunReport& run, const OutputReport& re
 /// How fast, by how many ranks, from how many files; for who wants to know more.
 std::string speed_text(const RunReport& run, const OutputReport& report,
                        const std::vector<Phase>& phases);
+
+/// What merge --json prints of a whole run.
+std::string merged_json(const RunReport& run, const std::vector<Phase>& phases);
 
 /// {"event": "summary", ...}, for programs.
 std::string summary_json(const RunReport& run, const OutputReport& report,

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <ctime>
+#include <string_view>
 #include <utility>
 
 #include <poll.h>
@@ -34,7 +35,13 @@ static_assert(std::atomic<int>::is_always_lock_free);
 
 void note(int signal) {
     int none = 0;
-    first_signal.compare_exchange_strong(none, signal);
+    // Whoever presses Ctrl-C at a terminal is told that it was heard.
+    if (first_signal.compare_exchange_strong(none, signal) && signal == SIGINT &&
+        ::isatty(STDERR_FILENO) != 0) {
+        constexpr std::string_view kHeard =
+            "\nstopping: what is written is kept for the next merge; Ctrl-C again ends at once\n";
+        (void)!::write(STDERR_FILENO, kHeard.data(), kHeard.size());
+    }
 }
 
 std::string name_of_signal(int signal) {

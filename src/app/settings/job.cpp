@@ -110,11 +110,11 @@ void require_average(const Averaging& averaging) {
     const bool is_finite = std::ranges::all_of(averaging.factors(),
                                                [](float factor) { return std::isfinite(factor); });
     if (sum <= 0 || !is_finite) {
-        refuse_averaging("--average_weights " + joined(averaging.weights, ",", number_text) +
-                             " add up to " + number_text(sum) +
-                             ": weights are divided by their sum, which must be above 0",
-                         "give weights above 0; for sums and differences of models use --delta "
-                         "BASE --scale LIST");
+        refuse_averaging(
+            "--average_weights " + joined(averaging.weights, ",", number_text) + " add up to " +
+                number_text(sum) + ": weights are divided by their sum, which must be above 0",
+            "give weights above 0; for sums and differences of models use --task_arithmetic "
+            "BASE --scale LIST");
     }
 }
 

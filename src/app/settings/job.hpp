@@ -45,8 +45,8 @@ struct Averaging {
     std::vector<double> weights;  ///< --average_weights, by checkpoint; empty: not given
     std::optional<double> decay;  ///< --average_decay
     std::optional<fs::path>
-        base;                    ///< --delta: the model that the checkpoints' differences are from
-    std::vector<double> scales;  ///< --scale: of each checkpoint, or one of all
+        base;  ///< --task_arithmetic: the model that the checkpoints' differences are from
+    std::vector<double> scales;     ///< --scale: of each checkpoint, or one of all
     std::size_t n_checkpoints = 1;  ///< those that are joined, without the base
 
     [[nodiscard]] bool is_asked() const { return is_average || base.has_value(); }
@@ -188,6 +188,7 @@ struct JobRun {
     std::stop_token stop;               ///< of a program that calls the merge
     double stall_timeout = 1800;        ///< seconds; 0: none
     int n_ranks = 1;                    ///< plan only
+    std::optional<Bytes> rate;          ///< plan only: bytes a second that the job reads and writes
 
     // Comparing (test, diff).
     fs::path reference;  ///< test: --test_hf_dir; diff: the second directory
@@ -212,6 +213,7 @@ struct JobRun {
     bool lists_inputs = false;  ///< plan: the files that are read, and nothing else
     std::string trace;          ///< a tensor whose way is told, "" if none
     LogLevel log_level = LogLevel::info;
+    std::optional<bool> has_colours;  ///< --color; not given: where a terminal has them
     ProgressStyle progress = ProgressStyle::automatic;
     std::optional<fs::path> log_dir;
     std::optional<fs::path> done;  ///< where the end of the run is told (write_run_end)

@@ -7,20 +7,23 @@ namespace shardweld::app {
 
 namespace {
 
-/// Levenshtein's distance.
+/// Levenshtein's distance, in which two neighbours in each other's place are one mistake.
 std::size_t distance(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    std::iota(row.begin(), row.end(), std::size_t{0});
+    std::vector<std::vector<std::size_t>> rows(a.size() + 1,
+                                               std::vector<std::size_t>(b.size() + 1));
+    std::iota(rows[0].begin(), rows[0].end(), std::size_t{0});
     for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
+        rows[i][0] = i;
         for (std::size_t j = 1; j <= b.size(); ++j) {
-            const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0U : 1U);
-            diagonal = row[j];
-            row[j] = std::min({row[j] + 1, row[j - 1] + 1, replaced});
+            std::size_t& least = rows[i][j];
+            least = std::min({rows[i - 1][j] + 1, rows[i][j - 1] + 1,
+                              rows[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0U : 1U)});
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+                least = std::min(least, rows[i - 2][j - 2] + 1);
+            }
         }
     }
-    return row.back();
+    return rows[a.size()][b.size()];
 }
 
 }  // namespace
@@ -34,14 +37,14 @@ std::string suggestion(std::string_view typed, const std::vector<std::string>& k
     std::string best;
     std::size_t least = typed.size();
     for (const std::string& word : known) {
-        const std::size_t most = (word.size() + 2) / 3;
+        const std::size_t n_letters =
+            word.size() - std::min(word.find_first_not_of('-'), word.size());
+        const std::size_t most = std::max((n_letters + 1) / 3, std::size_t{1});
         const auto [shorter, longer] = std::minmax({typed.size(), word.size()});
         if (longer - shorter > most) {
             continue;  // as many letters at least are missing: also bounds the work
         }
         const std::size_t d = distance(typed, word);
-        const std::size_t n_letters =
-            word.size() - std::min(word.find_first_not_of('-'), word.size());
         if (d < least && d <= most && d < n_letters) {
             least = d;
             best = word;

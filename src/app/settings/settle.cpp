@@ -44,7 +44,8 @@ void complete_outputs(std::vector<JobOutput>& outputs) {
 }
 
 /// Puts what is read beside the first checkpoint in its order: the base of an adapter, those that
-/// are mixed (the base of --delta first), the template, and the model that has what is lacking.
+/// are mixed (the base of --task_arithmetic first), the template, and the model that has what is
+/// lacking.
 void complete_inputs(Job& job) {
     const std::vector<formats::JobInput> given = std::exchange(job.inputs, {job.inputs.front()});
     const formats::JobInput first = given.front();

@@ -85,7 +85,9 @@ std::string command_guess(std::string_view typed) {
 std::string value_guess(std::string_view option, std::string_view typed,
                         const std::vector<std::string>& known) {
     const std::string name = plain(option);
-    const std::string value = plain(typed);
+    // "gguf:q4_k_m" is meant as "q4_k_m" is.
+    const std::string whole = plain(typed);
+    const std::string value = whole.substr(whole.find(':') + 1);
     for (const TypedWord& row : typed_values()) {
         if (row.option == name && is_among(value, row.typed)) {
             return guess_text(row.means, row.text);
@@ -93,7 +95,7 @@ std::string value_guess(std::string_view option, std::string_view typed,
     }
     for (const std::string& one : known) {
         // "vLLM", and "q8_0" for "gguf:q8_0".
-        if (plain(one) == value || plain(one).ends_with(":" + value)) {
+        if (plain(one) == whole || plain(one).ends_with(":" + value)) {
             return guess_text(one, "");
         }
     }

@@ -275,12 +275,11 @@ std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when) {
                                  ? " (1 record states none)"
                                  : " (" + std::to_string(without) + " records state none)";
     if (all == 0) {
-        return "no checksums in the input";
+        return "the input has no checksums";
     }
-    return (counts.unchecked == 0 ? "all " + std::to_string(all) + " checksums hold"
-                                  : std::to_string(counts.checked) + " of " + std::to_string(all) +
-                                        " checksums checked, which hold") +
-           none;
+    return std::to_string(counts.checked) + " of " + std::to_string(all) +
+           " input checksums match" +
+           (counts.unchecked == 0 ? "" : ", the others were read only in part") + none;
 }
 
 }  // namespace shardweld::app

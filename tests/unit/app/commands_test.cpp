@@ -106,7 +106,7 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
     job.run.plan.max_shard_size = 100'000;
     job.run.memory_limit = Bytes{8} << 20U;
     const PlannedMerge merge = plan_merge(*mpi::serial_comm(), job);
-    const std::string text = plan_text(merge);
+    const std::string text = plan_text(merge, false);
     EXPECT_LE(merge.plan.limits.total(), *job.run.memory_limit);
     const std::string buffers =
         "buffers of a rank      " + human_bytes(merge.plan.limits.total()) + "\n";
@@ -266,9 +266,10 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
     for (const auto& [key, value] : json.items()) {
         keys.push_back(key);
     }
-    EXPECT_EQ(keys, (std::vector<std::string>{"schema", "dir", "format", "dialect", "hf_config",
-                                              "notes", "provenance", "warnings", "facts", "claims",
-                                              "files", "tensors", "ignored", "inert_globals"}));
+    EXPECT_EQ(keys,
+              (std::vector<std::string>{"schema", "ok", "dir", "format", "dialect", "hf_config",
+                                        "notes", "provenance", "warnings", "facts", "claims",
+                                        "files", "tensors", "ignored", "inert_globals"}));
     EXPECT_EQ(json["format"], "megatron torch_dist");
     EXPECT_EQ(json["facts"]["tp"], 2);
     EXPECT_EQ(json["facts"]["pp"], 2);

@@ -113,7 +113,7 @@ TEST_F(LibraryTest, makes_one_model_of_several_checkpoints) {
     (void)merge(alone, wanted);
     EXPECT_EQ(bytes_of(place.path() / "average/model.safetensors"), own);
     wanted.options["target_dir"] = place.path() / "base";
-    wanted.options["delta"] = kCase / "source";
+    wanted.options["task_arithmetic"] = kCase / "source";
     wanted.options["scale"] = "0.5,2";
     (void)merge(alone, wanted);
     EXPECT_EQ(bytes_of(place.path() / "base/model.safetensors"), own);

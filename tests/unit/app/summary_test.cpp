@@ -35,7 +35,7 @@ Finished finished(const std::string& model_class) {
             "safetensors",
             model_class,
             size_of_model({weight("w", {1000, 2000})}),
-            "all 4 checksums hold",
+            "4 of 4 input checksums match",
             true};
 }
 
@@ -54,7 +54,7 @@ std::string text_of(const Report& report, const Finished& finished) {
 TEST(Summary, tells_what_was_written_and_leads_to_the_model) {
     EXPECT_EQ(text_of(small_report(), finished("LlamaForCausalLM")),
               "wrote: out in 2.0 s: model.safetensors (1 tensor, 4.00 MB), config.json, "
-              "tokenizer.json, shardweld_report.json; all 4 checksums hold\n"
+              "tokenizer.json, shardweld_report.json; 4 of 4 input checksums match\n"
               "next: shardweld check out --target vllm && vllm serve out\n");
     // An engine may have a class that transformers has not.
     EXPECT_NE(text_of(small_report(), finished("KimiK3ForConditionalGeneration"))
@@ -101,7 +101,7 @@ TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
     // No command that a shell would read otherwise.
     EXPECT_EQ(text_of(report, quoted),
               "wrote: o'ut in 2.0 s: model.safetensors and 2 more (1 tensor, 4.00 MB), config.json "
-              "(no tokenizer); all 4 checksums hold; 2 warnings\n"
+              "(no tokenizer); 4 of 4 input checksums match; 2 warnings\n"
               "next: shardweld check 'o'\\''ut'\n");
 }
 

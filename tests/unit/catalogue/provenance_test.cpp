@@ -45,8 +45,8 @@ TEST(Provenance, is_consistent_when_only_one_of_both_is_said) {
     EXPECT_EQ(found.standing, Standing::consistent);
     EXPECT_EQ(text_of(found),
               "consistent: args in 2 files (iteration); its name in mp_rank_00/a.pt (tp); 2 of 2 "
-              "files do not say which part they hold; 2 files hold tensors like those of others: "
-              "exchanged, they could not be told apart");
+              "files do not say which part they hold; 2 files have the same layout as others; "
+              "swapping them would go unnoticed");
 }
 
 TEST(Provenance, is_unknown_where_names_alone_tell) {

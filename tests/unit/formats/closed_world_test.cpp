@@ -60,12 +60,12 @@ TEST(ClosedWorld, lists_what_is_beside_and_above) {
         paths_of(location.neighbours),
         (std::vector<std::string>{"../checkpoint-8/", "../elsewhere/", "../notes.txt",
                                   "../weights.pt", "config.json", "old/weights.bin", "wandb/"}));
-    EXPECT_EQ(rows_of(read_catalogue(location)),
-              (std::vector<std::string>{"*.json: not a weight file, by its name (1, 2)",
-                                        "../weights.pt: no file that is read names it (1, 1)",
-                                        "iterations: another iteration (1, 0)",
-                                        "old/weights.bin: no file that is read names it (1, 3)",
-                                        "wandb/: logs (1, 0)"}));
+    EXPECT_EQ(
+        rows_of(read_catalogue(location)),
+        (std::vector<std::string>{
+            "*.json: not weights (1, 2)", "../weights.pt: no file that is read names it (1, 1)",
+            "iterations: another iteration (1, 0)",
+            "old/weights.bin: no file that is read names it (1, 3)", "wandb/: logs (1, 0)"}));
 }
 
 TEST(ClosedWorld, takes_the_end_of_a_link_for_what_the_link_is) {

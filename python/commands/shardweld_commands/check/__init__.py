@@ -57,7 +57,7 @@ class Answer(NamedTuple):
         return table("<<<", rows) + self.line()
 
     def fields(self) -> Dict[str, Any]:
-        return {"directory": self.model.directory.path, "target": self.model.loader.name, "tp": self.model.tp, "pp": self.model.pp, "verdict": self.verdict,
+        return {"ok": self.verdict == "ok", "dir": self.model.directory.path, "directory": self.model.directory.path, "target": self.model.loader.name, "tp": self.model.tp, "pp": self.model.pp, "verdict": self.verdict,
                 "findings": [{"fatal": one.is_fatal, "rule": one.rule, "text": one.text, "hint": one.hint} for one in self.findings]}
 
     def refusal(self) -> str:
@@ -91,7 +91,7 @@ def check(given: Given) -> int:
             complain(failed)
             code = max(code, failed.code)
     if "json" in given:
-        told = answers[0].fields() if is_one else {"answers": [answer.fields() for answer in answers]}
+        told = answers[0].fields() if is_one else {"ok": all(one.verdict == "ok" for one in answers), "answers": [answer.fields() for answer in answers]}
         print(json.dumps({"schema": _SCHEMA, **told}, indent=2), flush=True)
     refused = [answer for answer in answers if answer.n_errors]
     if refused:
