@@ -139,6 +139,7 @@ Request request_in(const json& text) {
     }
     request.options = text.at("options");
     request.also = text.value("also", std::vector<OptionTexts>());
+    request.keeps_report = text.value("keeps_report", false);
     return request;
 }
 

@@ -6,13 +6,19 @@ import json
 import logging
 import os
 import subprocess
+import sys
 from dataclasses import dataclass, field
-from typing import Any, Callable, Mapping, Sequence, Union
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, Union
 
 from . import _core
 from .__main__ import find_program
 from ._errors import UsageError, error_of, python_words
 from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Verification
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import DiffOptions, Dtype, Encoding, InspectOptions, MergeOptions, PlanOptions, VerifyOptions
 
 StrPath = Union[str, "os.PathLike[str]"]
 OnProgress = Callable[[str, int, int], Any]
@@ -34,7 +40,7 @@ class Output:
 
 @dataclass(frozen=True)
 class WrittenOutput:
-    """A model that was written. `report` is what docs/using/report.md describes."""
+    """A model that was written. `report` is what docs/using/report.md describes; `root` is the hash of all tensors."""
 
     directory: str
     files: list[str]
@@ -56,11 +62,11 @@ def tell(level: int, text: str) -> None:
     _log.log(_LEVELS[level], "%s", python_words(text))
 
 
-def result_of(text: str) -> dict[str, Any]:
-    """What the extension answered, or the exception that it describes."""
+def result_of(text: str, source: str | None = None) -> dict[str, Any]:
+    """What the extension answered, or the exception that it describes; `source`: what was to be read."""
     outcome: dict[str, Any] = json.loads(text)
     if "error" in outcome:
-        raise error_of(outcome["error"])
+        raise error_of(outcome["error"], source)
     return outcome
 
 
@@ -87,51 +93,96 @@ def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
 
 
 def request_of(src: StrPath | Sequence[StrPath], options: Mapping[str, Any], also: Sequence[Output] = ()) -> dict[str, Any]:
-    """A request of a command. Several checkpoints become their average."""
+    """A request of a command. Several checkpoints become what is asked for."""
     inputs = [src] if isinstance(src, (str, bytes, os.PathLike)) else list(src)
+    if len(inputs) > 1 and not any(options.get(name) for name in ("average", "average_weights", "average_decay", "task_arithmetic")):
+        raise UsageError("several checkpoints are given", hint="say average=True, or task_arithmetic=BASE and scale=")
     return {"inputs": [_text_of(one) for one in inputs], "options": texts_of(options),
             "also": [texts_of({"target_dir": one.directory, "dtype": one.dtype, "quantize": one.quantize, "to": one.to}) for one in also]}
 
 
-def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath | None = None, dtype: str | None = None,
-          quantize: str | None = None, also: Sequence[Output] = (), report: StrPath | None = None,
-          overwrite: bool = False, on_progress: OnProgress | None = None, **options: Any) -> MergeReport:
-    """Merges a checkpoint, or the average of several, into the new directory `out`.
+class _Bar:
+    """One bar for all phases of a merge: tqdm's, which knows notebooks, else a line on standard error."""
 
-    `on_progress(phase, done, total)` is called about ten times a second. Ctrl-C, or an exception of
+    def __init__(self, is_shown: bool, on_progress: OnProgress | None) -> None:
+        self._is_shown, self._on_progress = is_shown, on_progress
+        self._bar: Any = None
+
+    def __enter__(self) -> OnProgress | None:
+        if self._is_shown:
+            try:
+                from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+                self._bar = tqdm(unit="B", unit_scale=True)
+            except ImportError:
+                pass
+        return self._tell if self._is_shown else self._on_progress
+
+    def __exit__(self, *_: Any) -> None:
+        if self._bar is not None:
+            self._bar.close()
+        elif self._is_shown:
+            sys.stderr.write("\n")
+
+    def _tell(self, phase: str, done: int, total: int) -> None:
+        if self._bar is not None:
+            self._bar.total, self._bar.n = total or None, done
+            self._bar.set_description(phase)
+        else:
+            sys.stderr.write(f"\r\x1b[K{phase} {100 * done // max(total, 1)} %")
+        if self._on_progress is not None:
+            self._on_progress(phase, done, total)
+
+
+def reshape(src: StrPath, out: StrPath, *, to: str | None = None, like: StrPath | None = None, dtype: Dtype | None = None,
+            hf_config: StrPath | None = None, also: Sequence[Output] = (), overwrite: bool = False, progress: bool = False,
+            **options: Unpack[MergeOptions]) -> MergeReport:
+    """Writes a training checkpoint in the form `to`, or as the one in `like` is."""
+    return merge(src, out, to=to, like=like, dtype=dtype, hf_config=hf_config, also=also, overwrite=overwrite, progress=progress, **options)
+
+
+def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath | None = None, dtype: Dtype | None = None,
+          quantize: Encoding | None = None, to: str | None = None, like: StrPath | None = None, also: Sequence[Output] = (),
+          report: StrPath | bool | None = None, overwrite: bool = False, on_progress: OnProgress | None = None, progress: bool = False,
+          **options: Unpack[MergeOptions]) -> MergeReport:
+    """Merges a checkpoint, or with `average=True` the average of several, into the new directory `out`.
+
+    The report is kept there as shardweld_report.json, or written to `report`; False writes none. `progress=True`
+    shows a bar, tqdm's where it is installed. `on_progress(phase, done, total)` is called about ten times a second. Ctrl-C, or an exception of
     `on_progress`, stops the merge; the same call then goes on with what is done. For several ranks start
     `python -m shardweld merge` or the program with mpirun.
     """
-    named = {"target_dir": out, "hf_config": hf_config, "dtype": dtype, "quantize": quantize, "report": report, "overwrite": overwrite}
-    request = request_of(src, {**options, **named}, also)
-    outcome = result_of(_core.merge(json.dumps(request), tell, on_progress))
+    named = {"target_dir": out, "hf_config": hf_config, "dtype": dtype, "quantize": quantize, "to": to, "like": like,
+             "report": report or None, "overwrite": overwrite}
+    request = {**request_of(src, {**options, **named}, also), "keeps_report": report is not False}
+    with _Bar(progress, on_progress) as told:
+        outcome = result_of(_core.merge(json.dumps(request), tell, told), ", ".join(request["inputs"]))
     if outcome["why_stopped"]:
         raise error_of({"code": 11, "what": outcome["why_stopped"], "where": [], "hint": "call merge again to go on"})
     return MergeReport([WrittenOutput(**one) for one in outcome["outputs"]])
 
 
 def _examine(command: str, request: dict[str, Any]) -> Examination[Any]:
-    return Examination(**result_of(_core.examine(command, json.dumps(request), tell)))
+    return Examination(**result_of(_core.examine(command, json.dumps(request), tell), ", ".join(request["inputs"])))
 
 
-def inspect(src: StrPath, **options: Any) -> Examination[Inspection]:
+def inspect(src: StrPath, **options: Unpack[InspectOptions]) -> Examination[Inspection]:
     """What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads metadata."""
     return _examine("inspect", request_of(src, options))
 
 
-def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: str | None = None,
-         quantize: str | None = None, ranks: int = 1, **options: Any) -> Examination[Plan]:
+def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: Dtype | None = None,
+         quantize: Encoding | None = None, ranks: int = 1, **options: Unpack[PlanOptions]) -> Examination[Plan]:
     """What a merge would read, write and need on so many ranks. Writes nothing."""
     named = {"hf_config": hf_config, "dtype": dtype, "quantize": quantize, "ranks": ranks}
     return _examine("plan", request_of(src, {**options, **named}))
 
 
-def diff(a: StrPath, b: StrPath, **options: Any) -> Examination[Comparison]:
+def diff(a: StrPath, b: StrPath, **options: Unpack[DiffOptions]) -> Examination[Comparison]:
     """Whether two models' tensors are equal, within the options `atol` and `rtol`."""
     return _examine("diff", request_of(a, {**options, "test_hf_dir": b}))
 
 
-def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Examination[Verification]:
+def verify(out: StrPath, *, report: StrPath | None = None, **options: Unpack[VerifyOptions]) -> Examination[Verification]:
     """Whether a written model keeps the format's rules and has the checksums of its merge's report: the one given, else the
     shardweld_report.json in its directory, if there is one."""
     return _examine("verify", request_of(out, {**options, "report": report}))
@@ -140,10 +191,9 @@ def verify(out: StrPath, *, report: StrPath | None = None, **options: Any) -> Ex
 _OF_RANKS = ("TORCHELASTIC_", "OMPI_COMM_", "PMIX_", "PMI_", "PALS_RANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS")
 
 
-def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination[CheckResult]:
-    """Whether a model would load in transformers, or in the server that `target` names."""
-    given = texts_of({"target": target, **options})
-    words = [f"--{name}={value}" for name, value in {"local_dir": _text_of(out), **given}.items()]
+def _run(command: str, places: Sequence[StrPath], options: Mapping[str, Any], is_json: bool = True) -> subprocess.CompletedProcess[str]:
+    """The program's own command, which is a process of one rank; what it says goes to the logger."""
+    words = [*map(_text_of, places), *(f"--{name}" if value == "true" else f"--{name}={value}" for name, value in texts_of(options).items())]
     if any("\0" in word for word in words):
         raise UsageError("a path or an option has a NUL byte", hint="give it without")
     program = find_program()
@@ -151,10 +201,54 @@ def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examina
         raise error_of({"code": 3, "what": "the program shardweld lies neither beside this Python nor on PATH", "where": [], "hint": "the wheel brings it"})
     # Its own variables would make it one of a launcher's ranks, of which all but the first have nothing to do.
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_OF_RANKS)}
-    done = subprocess.run([program, "check", *words, "--json"], capture_output=True, text=True, check=False, env=environment)
-    lines = [line.strip().split(": ", 1) for line in done.stderr.splitlines()]
-    said = {line[0]: line[1] for line in reversed(lines) if len(line) == 2}
-    what = said.get("error", "check ended without a word")
-    if not done.stdout:
-        raise error_of({"code": done.returncode, "what": what, "where": [], "hint": said.get("hint", "")})
-    return Examination(is_good=done.returncode == 0, why="" if done.returncode == 0 else what, found=json.loads(done.stdout))
+    done = subprocess.run([program, *command.split(), *words, *["--json"] * is_json], capture_output=True, text=True, check=False, env=environment)
+    said = done.stderr.strip()
+    if done.returncode in (0, 13, 14) and (done.stdout or done.returncode == 0):
+        if said:
+            tell(2, said)
+        return done
+    lines = [line.strip().partition(": ") for line in said.splitlines()]
+    fault = {key: text for key, _, text in reversed(lines)}
+    raise error_of({"code": done.returncode, "what": fault.get("error", said or f"{command} ended with code {done.returncode}"), "where": [],
+                    "hint": fault.get("hint", "")}, str(places[0]) if places else None)
+
+
+def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination[CheckResult]:
+    """Whether a model would load in transformers, or in the server that `target` names."""
+    done = _run("check", [out], {"target": target, **options})
+    why = next((line[7:] for line in done.stderr.splitlines() if line.startswith("error: ")), "")
+    return Examination(is_good=done.returncode == 0, why=why, found=json.loads(done.stdout))
+
+
+def delta(prev: StrPath, new: StrPath, directory: StrPath, **options: Any) -> dict[str, Any]:
+    """Writes what changed from one model to the next, for rollout engines, and tells what was written."""
+    told: dict[str, Any] = json.loads(_run("delta", [prev, new, directory], options).stdout)
+    return told
+
+
+def watch(run: StrPath, out: StrPath, **options: Any) -> None:
+    """Merges each step of a training run once it is complete; `idle_exit=0` makes what is there and returns."""
+    _run("watch", [run, out], options, is_json=False)
+
+
+def upload(out: StrPath, repository: str, **options: Any) -> None:
+    """Uploads a written model to a repository of the Hub."""
+    _run("upload", [out, repository], options, is_json=False)
+
+
+def report(out: StrPath, *, html: StrPath | None = None) -> str:
+    """The report of a run as text; with `html` also as a page."""
+    if html is not None:
+        _run("report", [out], {"html": html}, is_json=False)
+    return _run("report", [out], {}, is_json=False).stdout
+
+
+def recipes(name: str | None = None, **options: Any) -> str:
+    """The model families, or the recipe of one, as text."""
+    return _run("recipes", [name] if name else [], options, is_json=False).stdout
+
+
+def clean(directory: StrPath, *, dry_run: bool = False, older_than: str | None = None) -> dict[str, Any]:
+    """Removes what killed merges left below a directory, and tells what that was."""
+    told: dict[str, Any] = json.loads(_run("clean", [directory], {"dry_run": dry_run, "older_than": older_than}).stdout)
+    return told

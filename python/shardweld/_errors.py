@@ -32,6 +32,10 @@ class UsageError(Error, ValueError):
     code = 2
 
 
+class UnknownName(UsageError, KeyError):
+    """The model has no tensor of this name (code 2)."""
+
+
 class NotFound(Error, FileNotFoundError):
     """No checkpoint or model, or an incomplete one (code 3)."""
 
@@ -129,7 +133,10 @@ def python_words(text: str) -> str:
     return "`".join(parts)
 
 
-def error_of(fault: dict[str, Any]) -> Error:
-    """The exception for an error as the extension describes it."""
+def error_of(fault: dict[str, Any], filename: str | None = None) -> Error:
+    """The exception for an error as the extension describes it; `filename`: what was to be read."""
     kind = _BY_CODE.get(fault["code"], Error)
-    return kind(python_words(fault["what"]), fault["where"], python_words(fault["hint"]), fault["code"])
+    error = kind(python_words(fault["what"]), fault["where"], python_words(fault["hint"]), fault["code"])
+    if isinstance(error, FileNotFoundError):
+        error.filename = filename
+    return error

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import difflib
 import json
-from typing import Any, Mapping, Sequence
+import math
+import operator
+import os
+from typing import Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from . import _core
 from ._calls import StrPath, request_of, result_of, tell
-from ._errors import UsageError, error_of
+from ._errors import Corrupt, UnknownName, UsageError, error_of
 
 _NUMPY = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U64": "u8",
           "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?"}
@@ -25,7 +29,7 @@ def _numpy_type(dtype: str) -> np.dtype[Any]:
     try:
         import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
-        raise UsageError(f"NumPy has no type for {dtype}", hint='install ml_dtypes, or use framework="pt"') from None
+        raise UsageError(f"NumPy has no type for {dtype}", hint='pip install ml_dtypes, or use framework="pt"') from None
     found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
     return found
 
@@ -53,6 +57,10 @@ class Slice:
         self._model = model
         self._info = info
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(self._info["shape"])
+
     def get_shape(self) -> list[int]:
         return list(self._info["shape"])
 
@@ -65,65 +73,138 @@ class Slice:
         part = self._model._read(self._info, box)
         return part[after] if any(one != slice(None) for one in after) else part
 
+    def __repr__(self) -> str:
+        return f"<{self._info['name']}: {self.get_dtype()} {self.get_shape()}>"
+
 
 def _box_of(key: tuple[Any, ...], shape: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[Any, ...]]:
     """The ranges to read, and the index into what was read: steps, and dimensions that an integer takes away."""
     if sum(one is Ellipsis for one in key) > 1:
         raise IndexError("an index has at most one ellipsis")
-    if Ellipsis in key:
-        at = key.index(Ellipsis)
+    if any(one is Ellipsis for one in key):
+        at = next(at for at, one in enumerate(key) if one is Ellipsis)
         key = key[:at] + (slice(None),) * (len(shape) - len(key) + 1) + key[at + 1:]
     if len(key) > len(shape):
         raise IndexError(f"too many indices: the tensor has {len(shape)} dimensions")
     box: list[tuple[int, int]] = []
     after: list[Any] = []
     for size, one in zip(shape, key + (slice(None),) * (len(shape) - len(key))):
+        if isinstance(one, list) and not one:
+            one = slice(0, 0)
         if isinstance(one, slice):
             begin, end, step = one.indices(size)
             if step < 1:
                 raise IndexError("a slice's step must be positive")
             box.append((begin, max(begin, end)))
             after.append(slice(None, None, step) if step > 1 else slice(None))
-        else:
-            at = one.__index__()
-            if not -size <= at < size:
-                raise IndexError(f"index {at} is out of range for a dimension of {size}")
-            box.append((at % size, at % size + 1))
-            after.append(0)
+            continue
+        try:
+            at = operator.index(one)
+        except TypeError:
+            raise IndexError(f"an index is a number or a slice, not {type(one).__name__}: read the tensor, and index that") from None
+        if isinstance(one, bool) or not -size <= at < size:
+            raise IndexError(f"index {one} is out of range for a dimension of {size}")
+        box.append((at % size, at % size + 1))
+        after.append(0)
     return box, tuple(after)
 
 
+class _PlainFile:
+    """One safetensors file, which is read as it is: no model is made of it."""
+
+    def __init__(self, path: str):
+        with open(path, "rb") as file:
+            size = int.from_bytes(file.read(8), "little")
+            text = file.read(size) if size < 100_000_000 else b""
+        try:
+            header = json.loads(text)
+            self.metadata: dict[str, str] | None = header.pop("__metadata__", None)
+            self.tensors = {name: self._info(name, one) for name, one in header.items()}
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise Corrupt(f"{path} is no safetensors file", hint="give the directory of a checkpoint, or a file of safetensors") from None
+        self._bytes = np.memmap(path, np.uint8, "r", offset=8 + size) if any(one["bytes"] for one in self.tensors.values()) else np.empty(0, np.uint8)
+
+    @staticmethod
+    def _info(name: str, one: Mapping[str, Any]) -> dict[str, Any]:
+        begin, end = one["data_offsets"]
+        return {"name": name, "dtype": one["dtype"], "shape": one["shape"], "bytes": end - begin, "at": begin}
+
+    def read(self, info: Mapping[str, Any], box: Sequence[tuple[int, int]]) -> Any:
+        """The bytes of a box, in an array of its own."""
+        shape, n_elements = info["shape"], math.prod(info["shape"])
+        raw = self._bytes[info["at"]:info["at"] + info["bytes"]]
+        if n_elements and (raw.size != info["bytes"] or raw.size % n_elements):
+            raise Corrupt("the file ends before its tensors do", hint="copy it again from where it was saved")
+        whole = raw.reshape(*shape, raw.size // n_elements if n_elements else 0)
+        return np.ascontiguousarray(whole[tuple(slice(*one) for one in box)])
+
+
 class SafeOpen:
-    """An open checkpoint. Made by `safe_open`."""
+    """An open checkpoint, or a file of safetensors. Made by `safe_open`."""
+
+    config: dict[str, Any]  #: config.json, as a merge would write it
+    report: dict[str, Any]  #: input, provenance and ledger (docs/using/report.md)
 
     def __init__(self, request: dict[str, Any], framework: str, device: Any):
         if framework not in _FRAMEWORKS:
             raise UsageError(f"there is no framework {framework!r}", hint='take "numpy" or "pt"')
         self._new = _FRAMEWORKS[framework]
         self._device = device
+        self._source = ", ".join(request["inputs"])
+        self._plain: _PlainFile | None = None
+        self._is_open = True
+        if len(request["inputs"]) == 1 and os.path.isfile(self._source):
+            self._plain = _PlainFile(self._source)
+            self._tensors, self.config, self.report = self._plain.tensors, {}, {}
+            return
         self._model, text = _core.open(json.dumps(request), tell)
-        opened = result_of(text)
+        opened = result_of(text, self._source)
         self._tensors = {one["name"]: dict(one, at=at) for at, one in enumerate(opened["tensors"])}
-        self.config: dict[str, Any] = opened["config"]  #: config.json, as a merge would write it
-        self.report: dict[str, Any] = opened["report"]  #: input, provenance and ledger (docs/using/report.md)
+        self.config = opened["config"]
+        self.report = opened["report"]
 
     def __enter__(self) -> "SafeOpen":
         return self
 
     def __exit__(self, *_: Any) -> None:
-        self._model = None
+        self.close()
+
+    def close(self) -> None:
+        self._model = self._plain = None
+        self._is_open = False
 
     def keys(self) -> list[str]:
         """All names, as HuggingFace has them, in order."""
-        return sorted(self._tensors)
+        return sorted(self._open_tensors())
 
     def offset_keys(self) -> list[str]:
         """All names in the order in which reading them is fastest."""
-        return list(self._tensors)
+        return sorted(self._open_tensors(), key=lambda name: int(self._tensors[name]["at"]))
 
-    def metadata(self) -> dict[str, str]:
-        """What a merge writes into the files' own metadata."""
-        return {"format": "pt"}
+    def metadata(self) -> dict[str, str] | None:
+        """What a merge writes into the files' own metadata; of a file its own."""
+        self._open_tensors()
+        return self._plain.metadata if self._plain else {"format": "pt"}
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+    def __getitem__(self, name: str) -> Any:
+        return self.get_tensor(name)
+
+    def __repr__(self) -> str:
+        kind = self.config.get("architectures") or ["safetensors"]
+        return f"<{kind[0]} of {len(self)} tensors in {self._source}{'' if self._is_open else ', closed'}>"
+
+    def get_tensors(self) -> dict[str, Any]:
+        """All tensors, by name: a state dict."""
+        return {name: self.get_tensor(name) for name in self.offset_keys()}
 
     def get_slice(self, name: str) -> Slice:
         return Slice(self, self._info(name))
@@ -135,26 +216,38 @@ class SafeOpen:
     def get_bytes(self, name: str) -> bytes:
         """A tensor's bytes, row-major and little-endian: for types that NumPy does not have."""
         info = self._info(name)
+        if self._plain:
+            return bytes(self._plain.read(info, [(0, size) for size in info["shape"]]).tobytes())
         array = np.empty(info["bytes"], np.uint8)
         self._read_into(info, [(0, size) for size in info["shape"]], array.__array_interface__["data"][0], array.nbytes)
         return array.tobytes()
 
     def _info(self, name: str) -> dict[str, Any]:
         try:
-            return self._tensors[name]
+            return self._open_tensors()[name]
         except KeyError:
-            raise UsageError(f"the model has no tensor {name}", hint="keys() lists its tensors") from None
+            near = difflib.get_close_matches(str(name), self._tensors, 1)
+            raise UnknownName(f"the model has no tensor {name}", hint=f"did you mean {near[0]}?" if near else "keys() lists its tensors") from None
+
+    def _open_tensors(self) -> dict[str, dict[str, Any]]:
+        if not self._is_open:
+            raise UsageError("the checkpoint is closed", hint="read inside the with statement")
+        return self._tensors
 
     def _read(self, info: Mapping[str, Any], box: Sequence[tuple[int, int]]) -> Any:
         shape = [end - begin for begin, end in box]
         array, address = self._new(info["dtype"], shape)
+        if self._plain:
+            flat = array.reshape(-1)
+            as_bytes = flat.view(__import__("torch").uint8).numpy() if hasattr(flat, "numel") else flat.view(np.uint8)
+            as_bytes[:] = self._plain.read(info, box).reshape(-1)
+            return array if self._device in (None, "cpu") else array.to(self._device)
         size = array.nbytes if hasattr(array, "nbytes") else array.numel() * array.element_size()
         self._read_into(info, box, address, size)
         return array if self._device in (None, "cpu") else array.to(self._device)
 
     def _read_into(self, info: Mapping[str, Any], box: Sequence[tuple[int, int]], address: int, size: int) -> None:
-        if self._model is None:
-            raise UsageError("the checkpoint is closed", hint="read inside the with statement")
+        self._open_tensors()
         if size == 0:
             return
         fault = _core.read(self._model, info["at"], tuple(one for pair in box for one in pair), address, size)
@@ -162,17 +255,19 @@ class SafeOpen:
             raise error_of(json.loads(fault)["error"])
 
 
-def safe_open(filename: StrPath, framework: str = "numpy", device: Any = "cpu", *, hf_config: StrPath | None = None,
+def safe_open(filename: StrPath | Sequence[StrPath], framework: str = "numpy", device: Any = "cpu", *, hf_config: StrPath | None = None,
               dtype: str | None = None, **options: Any) -> SafeOpen:
     """Opens a checkpoint of any format that merge reads; only metadata are read.
 
     The tensors are those that merge would write, with HuggingFace's names. `framework` is "numpy" or "pt".
-    Options are merge's: `lora="fold"`, `iteration=1000`, `role="actor"`.
+    Options are merge's: `lora="fold"`, `iteration=1000`, `role="actor"`. A file of safetensors, or an open one,
+    is read as it is.
     """
-    return SafeOpen(request_of(filename, {**options, "hf_config": hf_config, "dtype": dtype}), framework, device)
+    source: Any = getattr(filename, "name") if hasattr(filename, "read") else filename
+    return SafeOpen(request_of(source, {**options, "hf_config": hf_config, "dtype": dtype}), framework, device)
 
 
-def load_file(filename: StrPath, framework: str = "numpy", device: Any = "cpu", **options: Any) -> dict[str, Any]:
+def load_file(filename: StrPath | Sequence[StrPath], framework: str = "numpy", device: Any = "cpu", **options: Any) -> dict[str, Any]:
     """All tensors of a checkpoint, by HuggingFace's names: a state dict."""
     with safe_open(filename, framework, device, **options) as opened:
-        return {name: opened.get_tensor(name) for name in opened.offset_keys()}
+        return opened.get_tensors()

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypedDict, TypeVar
 
 Found = TypeVar("Found")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Examination(Generic[Found]):
     """What a command found: `why` says in a sentence what is wrong or different, `found` has all of it."""
 
@@ -18,6 +19,25 @@ class Examination(Generic[Found]):
 
     def __bool__(self) -> bool:
         return self.is_good
+
+    def _rows(self) -> list[tuple[str, str]]:
+        """What fits on a line each: values as they are, of lists how many there are."""
+        rows = [("good", "yes")] if self.is_good else [("good", "NO"), ("why", self.why)]
+        found: Any = self.found
+        for key, value in found.items() if isinstance(found, dict) else ():
+            is_many = isinstance(value, (list, dict)) and len(str(value)) > 100
+            rows.append((key, f"{len(value)} of them" if is_many else str(value)))
+        return [(key, value) for key, value in rows if key not in ("schema", "ok")]
+
+    def __repr__(self) -> str:
+        rows = self._rows()
+        width = max(len(key) for key, _ in rows)
+        return "\n".join(f"{key:{width}}  {value}" for key, value in rows)
+
+    def _repr_html_(self) -> str:
+        cells = "".join(f"<tr><th style='text-align:left'>{html.escape(key)}</th><td style='text-align:left'>{html.escape(value)}</td></tr>"
+                        for key, value in self._rows())
+        return f"<table>{cells}</table>"
 
 
 class StoredTensor(TypedDict):

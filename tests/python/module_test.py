@@ -4,6 +4,8 @@
     module_test.py DATA MAKE_CHECKPOINT [unittest's options]
 
 `import shardweld` must find the module. Types that NumPy lacks are read as integers of their width here."""
+import contextlib
+import io
 import json
 import logging
 import os
@@ -150,13 +152,73 @@ class Reading(BesideMerge):
         source, options = small()
         with shardweld.safe_open(source, **options) as opened:
             part = opened.get_slice(opened.keys()[0])
-            for key in ((0,) * 9, (..., ...), part.get_shape()[0], slice(None, None, -1)):
-                with self.assertRaises(IndexError):
+            for key in ((0,) * 9, (..., ...), part.get_shape()[0], slice(None, None, -1), [0, 1], np.array([0]), np.array([[0, 1]]), True, "a", 0.5, None):
+                with self.subTest(key=key), self.assertRaises(IndexError):
                     part[key]
-            with self.assertRaises(shardweld.UsageError):
-                opened.get_tensor("none")
+            for kind in (shardweld.UsageError, KeyError):
+                with self.assertRaises(kind):
+                    opened["none"]
         with self.assertRaises(shardweld.UsageError):
-            opened.get_tensor(opened.keys()[0])
+            opened.get_tensor("none")
+
+    def test_it_is_a_mapping_that_closes(self):
+        source, options = small()
+        opened = shardweld.safe_open(source, **options)
+        names = list(opened)
+        self.assertEqual((names, len(opened)), (opened.keys(), len(names)))
+        self.assertTrue(names[0] in opened and "none" not in opened and names[0])
+        part = opened.get_slice(names[0])
+        self.assertEqual((part.shape, part[[]].shape[0]), (tuple(part.get_shape()), 0))
+        self.assertEqual({name: one.tobytes() for name, one in opened.get_tensors().items()}, {name: opened[name].tobytes() for name in names})
+        opened.close()
+        for call in (opened.keys, lambda: opened[names[0]], lambda: part[:]):
+            with self.assertRaises(shardweld.UsageError):
+                call()
+        with self.assertRaises(FileNotFoundError) as raised:
+            shardweld.safe_open("/nowhere")
+        self.assertEqual(raised.exception.filename, "/nowhere")
+
+    def test_a_file_is_read_as_it_is(self):
+        source, options = small()
+        shardweld.merge(source, self.out, **options)
+        path = next(self.out.glob("*.safetensors"))
+        expected = tensors_in(self.out)
+        with open(path, "rb") as file, shardweld.safe_open(file) as opened:
+            self.assertEqual(opened.metadata(), {"format": "pt"})
+            self.assertEqual(opened.keys(), sorted(expected))
+            for name, array in expected.items():
+                self.assertEqual(opened[name].tobytes(), array.tobytes())
+                self.assertEqual(opened.get_bytes(name), array.tobytes())
+                self.assert_slices(opened.get_slice(name), array, name)
+        cut = pathlib.Path(self.folder.name) / "cut"
+        for data in (path.read_bytes()[:-1], b"\x05\0\0\0\0\0\0\0hello", b""):
+            cut.write_bytes(data)
+            with self.assertRaises(shardweld.Corrupt):
+                shardweld.load_file(cut)
+
+    def test_the_notebook_of_the_documents_runs(self):
+        page = (DATA.resolve().parents[1] / "docs/using/python.md").read_text(encoding="utf-8")
+        cells = re.findall(r"^```python\n(.*?)^```", page, re.M | re.S)
+        self.assertGreater(len(cells), 5)
+        before = os.getcwd()
+        shutil.copytree(DATA / "megatron/verl-qwen3-tp2-pp2-torchdist-bf16/source/global_step_10", pathlib.Path(self.folder.name) / "global_step_10")
+        os.chdir(self.folder.name)
+        try:
+            with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.redirect_stderr(io.StringIO()):
+                names = {}
+                for cell in cells:
+                    exec(cell, names)
+            self.assertIn("model", shown.getvalue())
+            self.assertTrue(os.path.exists("report.html") and os.path.exists("model/shardweld_report.json"))
+            self.assertIn("<table>", shardweld.inspect("global_step_10/actor")._repr_html_())
+            self.assertIn("qwen3", repr(shardweld.plan("global_step_10/actor")))
+        finally:
+            os.chdir(before)
+
+    def test_several_checkpoints_are_not_guessed_at(self):
+        source, options = small()
+        with self.assertRaises(shardweld.UsageError):
+            shardweld.merge([source, source], self.out, **options)
 
 
 def bytes_read(call):
