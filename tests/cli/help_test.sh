@@ -10,6 +10,11 @@ expect_code 2 "$SHARDWELD" help --completion=tcsh && expect_text "bash, zsh or f
 cp "$SHARDWELD" "$WORK/alone"
 expect_code 3 "$WORK/alone" help --completion=bash && expect_text "/share/bash-completion/completions/shardweld is not there"
 
+# Help fits a narrow terminal, also that of commands in Python.
+for command in '' merge reshape plan inspect test diff watch sbatch check upload; do
+    expect_code 0 env COLUMNS=60 "$SHARDWELD" help $command && ! grep -E '^.{61}' "$WORK/out" || fail "help $command is wider than 60 columns"
+done
+
 # What the documents say of an exit code, and of all; an error names the command that says it.
 expect_code 0 env COLUMNS=96 "$SHARDWELD" help 11 && [[ "$(<"$WORK/out")" == "Exit code 11 stopped"*"Run the same command again: it continues." ]] || fail "help 11: $(<"$WORK/out")"
 expect_code 0 "$SHARDWELD" help codes && [[ "$(grep -c '^Exit code ' "$WORK/out")" == "$(grep -c '^## ' "$TESTS/../docs/using/errors.md")" ]] || fail "help codes"

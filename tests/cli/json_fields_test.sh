@@ -26,6 +26,8 @@ def unknown(value):
     return (value.keys() - known).union(*(unknown(part) for name, part in value.items() if name not in free))
 
 found = json.load(open(sys.argv[2]))
+if sys.argv[2].endswith("/out") and not {"ok", "dir"} <= found.keys():
+    sys.exit("no verdict (ok), or no directory (dir)")
 missing = unknown(found)
 sys.exit(", ".join(sorted(missing)) if missing or not found else 0)
 PYTHON
@@ -34,6 +36,14 @@ PYTHON
 fields "$SHARDWELD" inspect "$CASE/source" --steps
 fields "$SHARDWELD" inspect "$CASE/source"
 fields "$SHARDWELD" plan --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$model"
+# A merge tells it, too, and what fails tells that in place of a result, also a wrong command line.
+fields "$SHARDWELD" merge "$CASE/source" "$WORK/alone" --hf_config "$CASE/hf"
+for refused in "3 merge $WORK/none $WORK/x" "2 merge --merge" "3 inspect $WORK/none" "3 check $WORK/none" "3 verify $WORK/none"; do
+    expect_code "${refused%% *}" "$SHARDWELD" ${refused#* } --json
+    "$SHARDWELD" ${refused#* } --json 2>/dev/null | python3 -c 'import json, sys
+told = json.load(sys.stdin)
+sys.exit(told["ok"] or told["error"]["code"] != int(sys.argv[1]))' "${refused%% *}" || fail "no error in JSON: $refused"
+done
 expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$model" --report "$WORK/report.json"
 described "$WORK/report.json"
 fields "$SHARDWELD" verify "$model" --report "$WORK/report.json"
