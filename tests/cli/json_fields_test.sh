@@ -40,9 +40,9 @@ fields "$SHARDWELD" plan --local_dir "$CASE/source" --hf_config "$CASE/hf" --tar
 fields "$SHARDWELD" merge "$CASE/source" "$WORK/alone" --hf_config "$CASE/hf"
 for refused in "3 merge $WORK/none $WORK/x" "2 merge --merge" "3 inspect $WORK/none" "3 check $WORK/none" "3 verify $WORK/none"; do
     expect_code "${refused%% *}" "$SHARDWELD" ${refused#* } --json
-    "$SHARDWELD" ${refused#* } --json 2>/dev/null | python3 -c 'import json, sys
+    python3 -c 'import json, sys
 told = json.load(sys.stdin)
-sys.exit(told["ok"] or told["error"]["code"] != int(sys.argv[1]))' "${refused%% *}" || fail "no error in JSON: $refused"
+sys.exit(told["ok"] or told["error"]["code"] != int(sys.argv[1]))' "${refused%% *}" <"$WORK/out" || fail "no error in JSON: $refused"
 done
 expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config "$CASE/hf" --target_dir "$model" --report "$WORK/report.json"
 described "$WORK/report.json"
