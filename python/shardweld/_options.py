@@ -16,7 +16,7 @@ Encoding = Literal[
 class MergeOptions(TypedDict, total=False):
     """Of `merge`, beside its parameters."""
 
-    backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "colossalai", "hf", "peft", "hdf5"]
+    backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "torch_checkpointing", "colossalai", "hf", "peft", "hdf5"]
     iteration: int
     role: Literal["actor", "critic"]
     recipe: Path
@@ -72,7 +72,7 @@ class MergeOptions(TypedDict, total=False):
 class PlanOptions(TypedDict, total=False):
     """Of `plan`, beside its parameters."""
 
-    backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "colossalai", "hf", "peft", "hdf5"]
+    backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "torch_checkpointing", "colossalai", "hf", "peft", "hdf5"]
     iteration: int
     role: Literal["actor", "critic"]
     recipe: Path
@@ -135,7 +135,7 @@ class PlanOptions(TypedDict, total=False):
 class InspectOptions(TypedDict, total=False):
     """Of `inspect`, beside its parameters."""
 
-    backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "colossalai", "hf", "peft", "hdf5"]
+    backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "torch_checkpointing", "colossalai", "hf", "peft", "hdf5"]
     hf_config: Path
     iteration: int
     steps: bool
