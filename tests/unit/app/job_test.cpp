@@ -260,6 +260,14 @@ TEST(ParseOptions, takes_command_lines_for_what_they_mean) {
         MEANS("merge --bad -h", o.topic == "merge" && o.help == HelpForm::brief),
         MEANS("help merge --json", o.topic == "merge" && o.help == HelpForm::json),
         MEANS("--help", o.command == Command::help && o.topic.empty()),
+        MEANS("mount in d/x.gguf",
+              o.outputs.front().directory == "d/x.gguf" && o.outputs.front().gguf_file.empty()),
+        MEANS("mount in m --daemon", o.mount.is_daemon && !o.mount.is_for_all),
+        MEANS("mount in m --ready r --cache_limit 1MiB",
+              o.mount.ready == fs::path("r") && o.mount.cache_limit == 1048576U),
+        MEANS("mount in m --allow_other -- ls m",
+              o.mount.is_for_all && o.mount.program == Words{"ls", "m"}),
+        MEANS("unmount m", o.command == Command::unmount),
         MEANS("--version", o.command == Command::version && o.run.log_level == LogLevel::info),
         MEANS("--version --verbose", o.run.log_level == LogLevel::debug),
     };
@@ -294,7 +302,7 @@ TEST(ParseOptions, refuses_what_makes_no_sense) {
         }
         ++n_rows;
     }
-    EXPECT_EQ(n_rows, 114);
+    EXPECT_EQ(n_rows, 116);
     EXPECT_EQ(test::error_text([] { parsed(Words()); }).substr(0, 6), "usage:");
 }
 

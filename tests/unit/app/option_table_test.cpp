@@ -71,8 +71,9 @@ TEST(OptionTable, tells_which_options_lead_to_another_output) {
         }
         EXPECT_TRUE(!is_output || row.is_taken_by(Command::merge)) << row.name;
         EXPECT_TRUE(row.touches != Touches::input || row.names_path()) << row.name;
-        // Recipes are printed at once, by one process.
-        EXPECT_TRUE(row.touches != Touches::loudness || (row.commands | kRecipes) == kEvery)
+        // Recipes are printed, and mounts taken away, at once and by one process.
+        EXPECT_TRUE(row.touches != Touches::loudness ||
+                    (row.commands | kRecipes | kUnmount) == kEvery)
             << row.name;
     }
 }
