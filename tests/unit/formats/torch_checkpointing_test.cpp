@@ -64,10 +64,12 @@ TEST(TorchCheckpointing, places_uneven_shards_and_their_copies) {
 void write_alone(const Scratch& scratch, const std::string& value) {
     scratch.file("model_0.pt", test::torch_file(value, {{"0", "12345678"}}));
 }
+
 std::string placed_tensor() {
     using namespace test::fsdp;
     return dtensor({2}, local_tensor("0", {2}),
-                   mesh_215(layout_of({{"shape", test::counts({1})}}), {0}, 0), {shard(0)});
+                   mesh_215(layout_of({{"shape", test::counts({1})}}), {0}, 0),
+                   {test::fsdp::shard(0)});
 }
 
 TEST(TorchCheckpointing, joins_the_keys_of_nested_dictionaries) {
