@@ -73,7 +73,9 @@ std::string Proof::prove(const GivesUp& gives_up) {
         const std::lock_guard lock(mutex_);
         is_proved_ = failures_.empty();
     } catch (const Error& error) {
-        note(error);
+        if (error.code() != ErrorCode::stopped) {  // the next one who asks gets it
+            note(error);
+        }
     }
     return told();
 }

@@ -157,6 +157,10 @@ assert not before["is_proved"] and before["records"]["checked"] == 0 and before[
 proof = told("verify")
 assert proof["is_proved"] and not proof["failures"] and proof["records"]["unchecked"] == 0 < proof["records"]["checked"], proof
 PYTHON
+for launcher in "" "mpirun -n 2"; do
+    expect_code 0 $launcher "$SHARDWELD" verify "$mnt" --json
+    python3 -c 'import json, sys; told = json.load(open(sys.argv[1])); assert told["ok"] and told["contents_checked"] and told["tensors"], told' "$WORK/out" || fail "verify of a mount"
+done
 unmounted
 
 # A source that changes, is cut, goes or is damaged meanwhile: EIO, and the report says why.
@@ -200,6 +204,7 @@ with open(name, "r+b") as file:
     file.write(bytes([one[0] ^ 64]))
 PYTHON
 mounted --local_dir "$WORK/copy/source"
+expect_code 4 "$SHARDWELD" verify "$mnt" --json
 fails_with 4 "a damaged record"
 mounted --local_dir "$WORK/copy/source" --check_crc off
 cat "$mnt/model.safetensors" >/dev/null || fail "--check_crc off"
