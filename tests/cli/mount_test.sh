@@ -220,6 +220,78 @@ wait 2>/dev/null
 cmp "$mnt/config.json" "$llama/source/huggingface/config.json" >/dev/null || [[ -s "$mnt/config.json" ]] || fail "a mount behind killed readers"
 unmounted
 
+# watch --mount: the newest complete step is what the link leads to; older ones stay while they are read, or the link may just have led there.
+run="$WORK/run" out="$WORK/seen" dcp="$data/torch/dcp_w2_bf16_qwen2"
+watching() {
+    "$SHARDWELD" watch "$run" "$out" --mount --hf_config "$dcp/hf" --interval 0.1 "$@" >"$WORK/watch.log" 2>&1 &
+    watch=$!
+}
+leads_to() {
+    mkdir -p "$run"
+    cp -r "$dcp/source" "$run/step-$1"
+    shown "$1"
+}
+shown() {
+    for _ in $(seq 300); do
+        [[ "$(readlink "$out/latest")" == ".step-$1" ]] && cmp -s "$out/latest/model.safetensors" "$WORK/merged/model.safetensors" && return
+        sleep 0.1
+    done
+    fail "step-$1 is not mounted: $(cat "$WORK/watch.log")"
+}
+# told N EVENT STEP: the diary tells it so often.
+told() {
+    for _ in $(seq 100); do
+        (($(grep -c "\"event\":\"$2\",\"step\":\"step-$3\"" "$out/watch.jsonl") >= $1)) && return
+        sleep 0.1
+    done
+    fail "$2 of step-$3 is not told: $(cat "$out/watch.jsonl" "$WORK/watch.log")"
+}
+points() {
+    ls -dA "$out"/.step-* 2>/dev/null | grep -v '[.][rt][^.]*$' | sed 's/.*step-//' | paste -sd' '
+}
+rm -rf "$WORK/merged"
+expect_code 0 "$SHARDWELD" merge "$dcp/source" "$WORK/merged" --hf_config "$dcp/hf" -q --no_fsync
+mkdir -p "$run/step-9" && cp "$dcp/source/__0_0.distcp" "$run/step-9"
+cp -r "$dcp/source" "$run/step-1"
+watching --then "sh -c 'cat \$SHARDWELD_OUTPUT/config.json \$SHARDWELD_REPORT >\$SHARDWELD_OUTPUT.then'"
+leads_to 2
+exec 6<"$out/latest/model.safetensors"
+leads_to 3
+leads_to 4
+leads_to 5
+told 1 unmounted 3
+[[ "$(points)" == "2 4 5" && -s "$out/.step-5.then" ]] || fail "mounts behind five steps: $(points)"
+expect_code 15 "$SHARDWELD" watch "$run" "$out" --mount --hf_config "$dcp/hf"
+cmp /dev/fd/6 "$WORK/merged/model.safetensors" || fail "an older step that is read"
+exec 6<&-
+told 1 unmounted 2
+[[ "$(points)" == "4 5" ]] || fail "an older step that nobody reads any more stays: $(points)"
+# Killed, it leaves the mounts to the next one; a mount that was killed is made again; a step that was written again is mounted again; it ends with all of them, read or not.
+kill -KILL "$watch"
+wait "$watch" 2>/dev/null
+shown 5
+rm -f "$out"/.*.then
+watching
+told 1 complete 5
+kill -KILL "$(<"$out/.step-5.ready")"
+told 2 made 5
+leads_to 6
+leads_to 7
+rm -rf "$run/step-7"
+leads_to 7
+told 2 made 7
+shown 7
+exec 6<"$out/latest/config.json"
+kill -TERM "$watch"
+code=0
+wait "$watch" || code=$?
+exec 6<&-
+[[ "$code" == 11 && "$(ls -A "$out")" == watch.jsonl ]] || fail "the end of a watch with mounts, $code: $(ls -A "$out")"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --mount --also "$WORK/also"
+expect_code 2 "$SHARDWELD" watch "$run" "$out" --mount --sha256
+mkdir "$out/latest"
+expect_code 12 "$SHARDWELD" watch "$run" "$out" --mount --hf_config "$dcp/hf" --interval 0.1
+
 # Places where there can be no mount.
 mkdir -p "$WORK/full/below" "$WORK/copy"
 cp -r "$llama/source" "$WORK/copy/source"

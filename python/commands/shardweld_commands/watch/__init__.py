@@ -5,6 +5,7 @@ import subprocess
 
 from ..command import TARGET, Command, Failed, Given
 from .children import Stop, Voice, deadline
+from .mounter import Mounter
 from .request import Request, moment_of, refuse_ranks, seconds_of
 from .steward import Steward
 
@@ -23,7 +24,7 @@ def _watch(given: Given) -> int:
         if os.path.lexists(asked.outs[0]) and not os.path.isdir(asked.outs[0]):
             raise Failed(TARGET, f"{asked.outs[0]} is not a directory", "name a directory for the outputs")
         os.makedirs(asked.outs[0], exist_ok=True)
-        Steward(asked, voice, stop).watch()
+        (Mounter if asked.is_mounted else Steward)(asked, voice, stop).watch()
     except Failed as failed:
         voice.error(failed)
         return failed.code

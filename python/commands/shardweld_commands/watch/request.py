@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import List, Optional, Tuple
 
 from .. import command
-from ..command import NOT_FOUND, USAGE, Failed, Given
+from ..command import NOT_FOUND, UNSUPPORTED, USAGE, Failed, Given
 from .steps import ask
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -92,6 +92,9 @@ class Request:
         stop_at = moment_of(given, "stop_at")
         self.merge = given.passed_on + [f"--stop_before={one}" for one in given.all("stop_before")] + ["--verbose"] * ("verbose" in given) + (
             [f"--stop_at={stop_at:.0f}"] if stop_at else [])
+        self.is_mounted = "mount" in given
+        if self.is_mounted:
+            self.merge = given.passed_on + ["--verbose"] * ("verbose" in given)
         _check_merge(given)
         # The run's directory need not be there yet; the one above it must.
         hint = "name the directory in which the training run saves its steps"
@@ -124,8 +127,12 @@ def _check_merge(given: Given) -> None:
     for name, other in (("delta_against", "delta_dir"), ("revision", "hf_upload_path"), ("private", "hf_upload_path"), ("hf_cli", "hf_upload_path")):
         if name in given and other not in given:
             raise Failed(USAGE, f"--{name} needs --{other}", f"add --{other} {'DIR' if other == 'delta_dir' else 'ORG/NAME'}")
+    for name in ("also", "launch", "delta_dir", "hf_upload_path") if "mount" in given else ():
+        if name in given:
+            raise Failed(USAGE, f"--mount and --{name} exclude each other: nothing is written")
     words = [word for word in given.passed_on if not word.startswith("--log_dir=")] + ["--also=" + also for also in given.all("also")]
-    tried = command.run(["plan", os.path.join(given.get("target_dir"), ".shardweld-no-step"), *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if tried.returncode == USAGE:
+    absent = os.path.join(given.get("target_dir"), ".shardweld-no-step")
+    tried = command.run(["mount", absent, absent, *words] if "mount" in given else ["plan", absent, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if tried.returncode in (USAGE, UNSUPPORTED):
         lines = [line.strip() for line in tried.stderr.splitlines()]
-        raise Failed(USAGE, lines[0].partition("error: ")[2] if lines else "merge refuses its options", "; ".join(line.partition("hint: ")[2] for line in lines[1:]))
+        raise Failed(tried.returncode, lines[0].partition("error: ")[2] if lines else "merge refuses its options", "; ".join(line.partition("hint: ")[2] for line in lines[1:]))

@@ -164,7 +164,7 @@ class Ready:
 @dataclass
 class Look:
     """What a look has shown."""
-    next: Optional[Ready] = None  # the one with the lowest number
+    next: Optional[Ready] = None  # the one with the lowest number, or the highest
     n_steps: int = 0              # that are asked for
     n_waiting: int = 0            # of them, that are not settled
     is_awaited: bool = False      # one of them has its signs, and waits to be quiet
@@ -186,12 +186,13 @@ class _Known:
 
 class Lookout:
     """`left`: steps that an earlier watch has made and removed, settled while their files have this print. `others`: directories of outputs, which hold
-    no steps of the run. `last_news`: when something was new, by the clock of `look`."""
+    no steps of the run. `last_news`: when something was new, by the clock of `look`. `is_newest_next`: the one with the highest number is next."""
 
-    def __init__(self, run: str, others: Sequence[str], interval: float, every: int, first: int, left: Dict[str, str], last_news: Optional[float]) -> None:
+    def __init__(self, run: str, others: Sequence[str], interval: float, every: int, first: int, left: Dict[str, str], last_news: Optional[float],
+                 is_newest_next: bool) -> None:
         self.run, self.others, self.interval, self.every, self.first, self.left = run, others, interval, every, first, left
         self.patience_s = max(PATIENCE[0] * interval, PATIENCE[1])
-        self.last_news = last_news
+        self.last_news, self._is_newest_next = last_news, is_newest_next
         self._goes_on = last_news is not None
         self._known: Dict[str, _Known] = {}
         self._doubles: Set[str] = set()
@@ -210,7 +211,7 @@ class Lookout:
                 self._doubles.add(step.path)
                 look.doubles.append(step.path)
         for name in [name for name in self._known if name not in steps]:
-            if not self._known.pop(name).end:
+            if not self._known.pop(name).end and all(row["name"] != name for row in told["steps"]):
                 look.news.append((name, "it was deleted before it was complete"))
         look.n_steps = len(steps)
         for step in steps.values():
@@ -255,7 +256,7 @@ class Lookout:
         look.is_awaited |= is_awaited
         look.news += [(step.name, why)] if why not in ("", known.why) and not is_awaited else []
         known.why = why
-        if not why and look.next is None:
+        if not why and (look.next is None or self._is_newest_next):
             look.next = Ready(step, found, len(files), verdict.has_signs, known.was_made)
 
     def _is_over(self, known: _Known, now: float) -> bool:

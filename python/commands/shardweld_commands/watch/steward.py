@@ -12,7 +12,7 @@ from ..text import counted, duration, human_bytes
 from . import books
 from .children import Stop, Voice
 from .request import Request
-from .steps import Look, Lookout, Ready, files_of, print_of, steps_in
+from .steps import Look, Lookout, Ready, Step, files_of, print_of, steps_in
 
 REPORT, _PARTIAL, _REMOVED, _DONE = "shardweld_report.json", ".shardweld-partial", ".shardweld-removed", ".shardweld-done-"
 _ENDS_WATCH = (STOPPED, INTERNAL, MEMORY, LAUNCH)        # the next step would end with it, too
@@ -45,6 +45,8 @@ def _text(failed: Failed) -> str:
 
 
 class Steward:
+    _report = REPORT  # in an output
+
     def __init__(self, asked: Request, voice: Voice, stop: Stop) -> None:
         self._asked, self._voice, self._stop = asked, voice, stop
         self._out = asked.outs[0]
@@ -62,7 +64,8 @@ class Steward:
         since = earlier.idle_since and time.monotonic() - max(time.time() - earlier.idle_since, 0)
         if since and asked.idle_exit is not None:
             voice.info(f"nothing new for {time.monotonic() - since:.0f} s of --idle_exit {asked.idle_exit:g}s, in the runs of job {books.job()} so far")
-        self._lookout = Lookout(asked.run, [*asked.outs, *filter(None, [asked.delta_dir])], asked.interval, asked.every, asked.first, earlier.removed, since or None)
+        self._lookout = Lookout(asked.run, [*asked.outs, *filter(None, [asked.delta_dir])], asked.interval, asked.every, asked.first, earlier.removed, since or None,
+                                asked.is_mounted)
         for out in asked.outs:
             for name in os.listdir(out) if os.path.isdir(out) else []:
                 if name.startswith(".") and name.endswith(_REMOVED):
@@ -220,12 +223,10 @@ class Steward:
         """How a merge of the step failed; else how many bytes of tensors it wrote, None where all was there."""
         step, asked = ready.step, self._asked
         polite = (["nice", "-n", "19"] + (["ionice", "-t", "-c", "3"] if shutil.which("ionice") else [])) if asked.launch and asked.is_polite else []
-        role = ["--role=actor"] if all(os.path.isdir(os.path.join(step.path, part)) for part in ("actor", "critic")) and not any(
-            word.startswith("--role=") for word in asked.merge) else []
         also = [f"--also={output}{form}" for output, form in zip(self._outputs(step.name)[1:], asked.forms)]
         self._n_merges += 1
         done = os.path.join(self._out, f"{_DONE}{os.getpid()}.{self._n_merges}")  # a name that no cache of names knows
-        words = [*asked.launch, *polite, command.program(), "merge", step.path, os.path.join(self._out, step.name), *asked.merge, *also, *role,
+        words = [*asked.launch, *polite, command.program(), "merge", step.path, os.path.join(self._out, step.name), *asked.merge, *also, *self._role(step),
                  "--if_complete=skip", "--progress=json", f"--done={done}", *more]
         told: List[Failed] = []
         summaries: List[int] = []
@@ -264,6 +265,11 @@ class Steward:
             failed.where = "; ".join(filter(None, [f"step {step.name}", failed.where]))
             raise failed
         return failed, None
+
+    def _role(self, step: Step) -> List[str]:
+        """The actor, where there is a critic, too, and nothing else is asked for."""
+        has_both = all(os.path.isdir(os.path.join(step.path, part)) for part in ("actor", "critic"))
+        return ["--role=actor"] if has_both and not any(word.startswith("--role=") for word in self._asked.merge) else []
 
     def _code_of(self, done: str, ended: int, told: List[Failed]) -> int:
         """How a merge ended, as the file says that it wrote itself: a launcher may return 0 where nothing ran."""
@@ -423,8 +429,8 @@ class Steward:
         return 0
 
     def _follow(self, name: str) -> int:
-        output = os.path.join(self._out, name)
-        environment = dict(command.own_environment(), SHARDWELD_STEP=name, SHARDWELD_OUTPUT=output, SHARDWELD_REPORT=os.path.join(output, REPORT))
+        output = self._outputs(name)[0]
+        environment = dict(command.own_environment(), SHARDWELD_STEP=name, SHARDWELD_OUTPUT=output, SHARDWELD_REPORT=os.path.join(output, self._report))
         try:
             ended = self._stop.run(list(self._asked.then), lambda line: self._voice.info("then: " + line[:1000]), signal.SIGTERM, signal.SIGTERM, environment)
             fault = "" if ended == 0 else f"ended with exit code {ended}" if ended > 0 else f"was killed by signal {-ended}"
