@@ -69,6 +69,19 @@ class LookoutTest(unittest.TestCase):
         self.assertEqual(self.next(61), "step-100")
         self.assertEqual(self.lookout.waiting(), {"step-9": "waiting for .metadata", "step-100": "it was not its turn"})
 
+    def test_takes_the_newest_where_that_is_asked_for(self):
+        self.lookout = steps.Lookout(self.place.name, [], 30, 1, 0, {}, None, is_newest_next=True)
+        for step in ("step-9", "step-10", "step-100"):
+            self.save(step)
+        self.put("step-8/__0_0.distcp")
+        self.next(0)
+        self.assertEqual(self.next(60), "step-100")
+        self.lookout.settle(self.look.next, "refused", 60)
+        self.assertEqual(self.next(61), "step-10")
+        self.lookout.settle(self.look.next, "made", 61)
+        self.lookout.first = 10
+        self.assertEqual((self.next(62), self.look.news, self.lookout.waiting()), ("", [], {}))
+
     def test_takes_only_what_is_asked_for(self):
         self.run_of(every=10, first=20)
         for step in ("step-10", "step-20", "step-25"):

@@ -189,7 +189,7 @@ class Lookout:
     no steps of the run. `last_news`: when something was new, by the clock of `look`. `is_newest_next`: the one with the highest number is next."""
 
     def __init__(self, run: str, others: Sequence[str], interval: float, every: int, first: int, left: Dict[str, str], last_news: Optional[float],
-                 is_newest_next: bool) -> None:
+                 is_newest_next: bool = False) -> None:
         self.run, self.others, self.interval, self.every, self.first, self.left = run, others, interval, every, first, left
         self.patience_s = max(PATIENCE[0] * interval, PATIENCE[1])
         self.last_news, self._is_newest_next = last_news, is_newest_next
