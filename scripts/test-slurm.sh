@@ -8,7 +8,7 @@ usage() {
 scripts/test-slurm.sh [options]
   --bin DIR     where shardweld and make_checkpoint are (build/bin)
   --nodes N     nodes, 2 or more (2)
-  --cases LIST  some of launch,merge,leftovers,staging,array,chain,resume,cut,watch,signals,sbatch (all)
+  --cases LIST  some of launch,merge,leftovers,staging,mount,array,chain,resume,cut,watch,signals,sbatch (all)
                 pmi: alone, for a program that uses MPICH
 
 Needs root, Slurm (slurmctld, slurmd, slurm-client), munge, iproute2, util-linux and Open MPI. Without them it says so and exits
@@ -19,7 +19,7 @@ TEXT
 
 source "$(dirname "${BASH_SOURCE[0]}")/../tests/hosts/apart.sh"
 bin=$root/build/bin
-export N_HOSTS=2 CASES='launch merge leftovers staging array chain resume cut watch signals sbatch'
+export N_HOSTS=2 CASES='launch merge leftovers staging mount array chain resume cut watch signals sbatch'
 while (($#)); do
     case $1 in
         --bin) bin=$2; shift ;;
