@@ -64,6 +64,13 @@ assert by_name["code"]["help_by_command"]["greet"] == "the exit code" and "greet
 assert "greet" not in by_name["bw_limit"]["help_by_command"]
 assert "greet" in next(row for row in told["exit_codes"] if row["code"] == 16)["commands"]
 PY
+# What is not described as this program reads it: one message, and no listing.
+greet_json="$WORK/prefix/libexec/shardweld/shardweld_commands/descriptions/greet.json"
+cp "$greet_json" "$WORK/greet.json"
+sed -i 's/"bw_limit"/"no_such_option"/' "$greet_json"
+expect_code 5 "$MOVED" help --json && expect_text no_such_option && [[ ! -s "$WORK/out" ]] || fail "a refused option that is none: $(<"$WORK/out")"
+cp "$WORK/greet.json" "$greet_json"
+expect_code 0 "$MOVED" help --json
 # One process, whatever a launcher starts.
 expect_code 0 mpirun -n 3 "$MOVED" greet all && [[ "$(grep -c '^all' "$WORK/out")" == 1 ]] || fail "not once: $(<"$WORK/out")"
 # Others come from PATH, and get their words as they are. Built-in commands stay what they are, and so does a directory.

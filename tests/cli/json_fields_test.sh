@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Every field of the JSON that commands print or write stands in docs/using/report.md.
+# Every field of the JSON that commands print or write stands in docs/using/report.md, and each result has its verdict (ok) and its directory (dir).
 source "$(dirname "$0")/lib.sh"
 CASE="$TESTS/data/megatron/llama-tp4-legacy-bf16"
 model="$WORK/model"
@@ -8,6 +8,9 @@ model="$WORK/model"
 fields() {
     expect_code 0 "$@" --json
     described "$WORK/out"
+    python3 -c 'import json, sys
+told = json.load(sys.stdin)
+sys.exit(not all(one["ok"] is True and isinstance(one["dir"], str) for one in told.get("answers", [told])))' <"$WORK/out" || fail "no verdict, or no directory: $*"
 }
 
 # described FILE: so has the JSON in FILE. What `facts`, `claims`, `inert_globals`, `variables` and `metadata` hold is not the program's.
@@ -46,7 +49,22 @@ expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_con
 described "$WORK/report.json"
 fields "$SHARDWELD" verify "$model" --report "$WORK/report.json"
 fields "$SHARDWELD" check "$model"
+fields "$SHARDWELD" check "$model" --target vllm --target sglang
 fields "$SHARDWELD" inspect "$model/model.safetensors"
+(cd "$model" && fields "$SHARDWELD" inspect model.safetensors)
 fields "$SHARDWELD" diff "$model" "$CASE/expected"
+fields "$SHARDWELD" test "$CASE/source" --hf_config "$CASE/hf" --test_hf_dir "$model"
+fields "$SHARDWELD" plan "$CASE/source" "$WORK/later" --hf_config "$CASE/hf" --sbatch
+fields "$SHARDWELD" report "$WORK/report.json"
+fields "$SHARDWELD" delta "$model" "$WORK/alone" "$WORK/deltas"
+fields "$SHARDWELD" clean "$WORK" --dry_run
+fields "$SHARDWELD" recipes check --ref "$model"
+fields "$SHARDWELD" recipes suggest --ref "$model"
+expect_code 0 "$SHARDWELD" recipes llama --config "$model" --json
+python3 -c 'import json, sys; told = json.load(sys.stdin); sys.exit(not (told["ok"] and told["dir"]))' <"$WORK/out" || fail "recipes --config: no verdict, or no directory"
+# What a person sees of a file, and of families as JSON.
+expect_code 0 "$SHARDWELD" inspect "$model/model.safetensors" && expect_out model.norm.weight
+expect_code 0 "$SHARDWELD" recipes --json && python3 -c 'import json, sys; sys.exit("llama" not in [one["recipe"] for one in json.load(sys.stdin)["families"]])' <"$WORK/out" ||
+    fail "recipes --json does not list llama"
 
 finish

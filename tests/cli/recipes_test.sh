@@ -103,7 +103,6 @@ assert (code, told["recipe"]) == (5, "") and told["fault"] and told["transformer
 assert evaluated("[")[0] == 4
 assert evaluated(table["config"], "qwen3")[1]["recipe"] == "qwen3"
 P
-expect_code 2 "$SHARDWELD" recipes --json && expect_text "--config"
 expect_code 2 "$SHARDWELD" recipes megatron_core --config "$WORK/promises"
 expect_code 3 "$SHARDWELD" recipes --config "$WORK/far"
 

@@ -252,6 +252,13 @@ def _option_text(row: Row) -> str:
     return front + wrapped(row["help"], column, _width())
 
 
+def show(given: Given, text: str, **more: Any) -> None:
+    """Prints a result: the text, or with --json an object with its verdict, the directory that it is about, `more` and the text."""
+    place = given.get("local_dir") or given.get("ref")
+    told = {"schema": 1, "ok": True, **({"dir": place} if place else {}), **more, "text": text}
+    print(json.dumps(told, indent=2) if "json" in given else text, end="\n" if "json" in given else "", flush=True)
+
+
 def say(text: str) -> None:
     """A line for the person, on standard error, without secrets; control characters are shown as "?"."""
     from .redact import without_secrets  # most runs say nothing

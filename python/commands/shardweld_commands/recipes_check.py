@@ -2,7 +2,7 @@
 import re
 from typing import Any, Dict, List, Tuple
 
-from .command import DIFFERS, USAGE, Command, Failed, Given, read_json
+from .command import DIFFERS, USAGE, Command, Failed, Given, read_json, show
 from .text import glob_matches, printable, shape_text
 
 Shape = Tuple[int, ...]
@@ -44,9 +44,9 @@ def run_check(given: Given) -> int:
             faults.append(f"shape: {name} is {shape_text(shape)}, not {expected}")
     faults += [f"missing: {printable(name)} {shape_text(left[name])}" for name in sorted(left) if not any(glob_matches(glob, name) for glob in recipe["passes"])]
     if not faults:
-        print(f"the recipe {recipe['recipe']} makes the names and shapes of all {len(model)} tensors")
+        show(given, f"the recipe {recipe['recipe']} makes the names and shapes of all {len(model)} tensors\n")
         return 0
-    print("\n".join(faults), flush=True)
+    show(given, "\n".join(faults) + "\n", ok=False)
     raise Failed(DIFFERS, f"the recipe {recipe['recipe']} and the model differ in {len(faults)} tensors")
 
 

@@ -5,7 +5,7 @@ import re
 from collections import Counter
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from .command import UNSUPPORTED, Command, Failed, Given, read_json
+from .command import UNSUPPORTED, Command, Failed, Given, read_json, show
 from .recipes_check import Shape, Shapes, finished_model, made_by, numbered, shapes_of
 from .text import printable, shape_text
 
@@ -186,7 +186,7 @@ def run_suggest(given: Given) -> int:
     nearest = read_json(["recipes", family["recipe"], "--config", directory, *more, "--json"])
     suggestion = Suggestion(nearest, stored, store)
     suggestion.add(nearest, model)
-    print(f"# {n_equal} of {len(model)} tensors are as {family['recipe']} makes them.\n{suggestion.text(told['model_type'] or 'my_family')}", end="")
+    show(given, f"# {n_equal} of {len(model)} tensors are as {family['recipe']} makes them.\n{suggestion.text(told['model_type'] or 'my_family')}")
     return 0
 
 

@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given
+from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given, show
 from .files import is_number, is_whole, list_of, read_bytes, text_of, write_file
 from .redact import without_secrets
 from .text import bar, counted, duration, fitted, human_bytes, percent, printable, range_text, table, wrapped
@@ -309,11 +309,11 @@ def run(given: Given) -> int:
     record = read_report(os.path.join(path, KEPT_REPORT) if os.path.isdir(path) else path)
     if "html" not in given:
         text = report_text(record)
-        print(fitted(text, os.get_terminal_size().columns) if sys.stdout.isatty() else text, end="")
+        show(given, fitted(text, os.get_terminal_size().columns) if sys.stdout.isatty() and "json" not in given else text, ok=record.code == 0)
         return 0
     from .report_page import is_page, page_of
     write_file(given.get("html"), page_of(record), is_page)
-    print(f"wrote {given.get('html')}")
+    show(given, f"wrote {given.get('html')}\n", ok=record.code == 0)
     return 0
 
 

@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Any, Dict, List, Optional
 
-from .command import INTERNAL, USAGE, Command, Failed, Given, program, run
+from .command import INTERNAL, USAGE, Command, Failed, Given, program, run, show
 from .files import MIB, read_bytes
 from .text import duration, human_bytes, printable
 
@@ -94,8 +94,6 @@ def script_of(plan: Any, nodes: int, limit: Optional[int], asked: Given) -> str:
 
 
 def run_command(given: Given) -> int:
-    if "json" in given:
-        raise Failed(USAGE, "--sbatch and --json exclude each other", "shardweld plan --json prints what it is made of")
     nodes = given.number("nodes", 1, _MOST_NODES)
     for name in ("partition", "account", "time", "output"):
         if not re.fullmatch(r"[\w.,:/%@+=~-]*", given.get(name)):
@@ -110,10 +108,11 @@ def run_command(given: Given) -> int:
         return done.returncode
     plan = json.loads(done.stdout)
     if "advice" not in plan:  # it has failed
+        print(done.stdout, end="") if "json" in given else None
         return done.returncode
     if plan["target"] is None:
-        raise Failed(USAGE, "no target is given", "name the directory to write: shardweld sbatch DIR OUT")
-    print(script_of(plan, nodes, None if "partition" in given else partition_limit(), given), end="")
+        raise Failed(USAGE, "no target is given", "name the directory to write: shardweld plan DIR OUT --sbatch")
+    show(given, script_of(plan, nodes, None if "partition" in given else partition_limit(), given), ok=plan["ok"], dir=plan["dir"])
     return done.returncode
 
 

@@ -385,6 +385,8 @@ def run(given: Given) -> int:
         prepare(asked)
         if step != "check":
             send(asked, sizes, teller)
+        if "json" in given:
+            command.show(given, f"uploaded to {asked.repository}", files=len(sizes), bytes=sum(sizes.values()))
         return 0
     except Failed as failed:
         if not step:

@@ -168,7 +168,14 @@ void add_command(ordered_json& help, ordered_json told) {
     add_rows(help.at("environment"), told.at("environment"), "name", name);
     add_rows(help.at("files"), told.at("files"), "name", name);
     for (const ordered_json& refused : told.value("refuses", ordered_json::array())) {
-        row_of(help.at("options"), refused, "name").at("help_by_command").erase(name);
+        ordered_json& option = row_of(help.at("options"), refused, "name");
+        if (option.empty()) {
+            throw Error(ErrorCode::unsupported,
+                        "the command " + name + " refuses --" + refused.get<std::string>() +
+                            ", which this program has not",
+                        kOtherVersion);
+        }
+        option.at("help_by_command").erase(name);
     }
     for (const char* key :
          {"passes_on", "refuses", "options", "exit_codes", "environment", "files"}) {
@@ -201,7 +208,15 @@ std::string help_json() {
                          {"environment", manual_json("environment")},
                          {"files", manual_json("files")}};
     for (const External& external : installed_externals()) {
-        add_command(help, ordered_json::parse(description_of(external)));
+        try {
+            add_command(help, ordered_json::parse(description_of(external)));
+        } catch (const nlohmann::json::exception&) {
+            throw Error(ErrorCode::unsupported,
+                        "the command " + external.name +
+                            " describes itself otherwise than this "
+                            "program reads it",
+                        kOtherVersion);
+        }
     }
     return help.dump(2) + "\n";
 }

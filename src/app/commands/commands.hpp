@@ -44,12 +44,12 @@ int verify(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 /// Error(io).
 std::string steps_text(const fs::path& run, bool is_json);
 
-/// Whether a file of this name is one whose header `inspect --json` shows.
+/// Whether a file of this name is one whose header `inspect` shows.
 bool has_header(const fs::path& file);
 
-/// The tensors of a safetensors or GGUF file and what stands beside them, as JSON: of a tensor that
-/// comes twice the last. Errors of formats::read_safetensors and read_gguf.
-std::string header_text(const fs::path& path);
+/// The tensors of a safetensors or GGUF file and what stands beside them, as JSON or as tables: of
+/// a tensor that comes twice the last. Errors of formats::read_safetensors and read_gguf.
+std::string header_text(const fs::path& path, bool is_json);
 
 /// Finds and reads a checkpoint's metadata, and no tensor.
 int inspect(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);

@@ -283,7 +283,7 @@ nlohmann::ordered_json evaluated_json(const std::string& name, const EvaluatedTe
 }
 
 /// A tensor a line: there may be a million.
-void print_evaluated(const EvaluatedRecipe& recipe, std::ostream& out) {
+void print_evaluated(const EvaluatedRecipe& recipe, const fs::path& directory, std::ostream& out) {
     constexpr auto text = text_of_json;
     NumberedLines lines;
     nlohmann::ordered_json indices = nlohmann::ordered_json::array();
@@ -292,7 +292,8 @@ void print_evaluated(const EvaluatedRecipe& recipe, std::ostream& out) {
         lines.add(recipe.recipe->module, "module");
         indices = indices_of(*recipe.recipe);
     }
-    out << "{\n\"schema\": " << kRecipeSchema << ",\n\"recipe\": " << text(recipe.family)
+    out << "{\n\"schema\": " << kRecipeSchema << ",\n\"ok\": " << text(recipe.fault.empty())
+        << ",\n\"dir\": " << text(directory.string()) << ",\n\"recipe\": " << text(recipe.family)
         << ",\n\"fault\": " << text(printable(recipe.fault, recipe.fault.size()))
         << ",\n\"passes\": " << text(recipe.passes) << ",\n\"needs\": " << text(recipe.needs)
         << ",\n\"roots\": " << text(recipe.roots) << ",\n\"renames\": " << text(recipe.renames)
@@ -351,10 +352,10 @@ void print_evaluated_recipe(const models::RecipeLibrary& library, const std::str
         }
     } catch (const Error& error) {
         found.fault = error.what();
-        print_evaluated(found, out);
+        print_evaluated(found, directory, out);
         throw;
     }
-    print_evaluated(found, out);
+    print_evaluated(found, directory, out);
     if (!found.fault.empty()) {
         throw Error(ErrorCode::mismatch, path.string() + ": " + found.fault,
                     "take config.json from the model that was trained");
@@ -365,6 +366,7 @@ void print_families(const models::RecipeLibrary& library, const fs::path& direct
                     std::ostream& out) {
     const models::Config config = config_in(directory);
     out << "{\n\"schema\": " << kRecipeSchema
+        << ",\n\"ok\": true,\n\"dir\": " << text_of_json(directory.string())
         << ",\n\"model_type\": " << text_of_json(config.text("model_type").value_or(""))
         << ",\n\"families\": [";
     const char* between = "\n";
@@ -390,6 +392,7 @@ void print_dialect(const models::Dialect& dialect, std::ostream& out) {
     std::vector<nlohmann::ordered_json> rows = collect_list(
         dialect.store, [&](const models::Line& line) { return line_json(line, "store"); });
     out << text_of_json({{"schema", kRecipeSchema},
+                         {"ok", true},
                          {"dialect", dialect.name},
                          {"has_own_names", dialect.has_own_names},
                          {"store", rows}})

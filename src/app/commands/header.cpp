@@ -1,12 +1,16 @@
-// `shardweld inspect FILE --json`: the header of one safetensors or GGUF file, for programs that
-// judge it.
+// `shardweld inspect FILE`: the header of one safetensors or GGUF file, for people, and with --json
+// for programs that judge it.
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "core/dtype.hpp"
+#include "core/index.hpp"
+#include "core/text.hpp"
 #include "formats/containers/gguf_header.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "io/input_file.hpp"
@@ -19,15 +23,41 @@ namespace {
 
 constexpr int kHeaderSchema = 1;
 
+/// Its metadata and tensors as they are in the JSON.
+std::string text_of_header(const nlohmann::ordered_json& header) {
+    constexpr std::size_t kLongest = 300;
+    std::vector<std::vector<std::string>> told{{"file", header.at("file")}};
+    for (const char* part : {"metadata", "texts", "numbers"}) {
+        const auto own = header.value(part, nlohmann::ordered_json::object());
+        for (const auto& [name, value] : own.items()) {
+            told.push_back(
+                {printable(name),
+                 printable(value.is_string() ? value.get<std::string>() : value.dump(), kLongest)});
+        }
+    }
+    std::vector<std::vector<std::string>> rows{{"tensor", "dtype", "shape", "bytes"}};
+    for (const nlohmann::ordered_json& tensor : header.at("tensors")) {
+        rows.push_back({printable(tensor.at("name").get<std::string>()), tensor.value("dtype", ""),
+                        shape_text(tensor.at("shape").get<std::vector<Index>>()),
+                        tensor.contains("bytes") ? human_bytes(tensor.at("bytes")) : ""});
+    }
+    return table({Align::left, Align::left}, told) + "\n" +
+           table({Align::left, Align::left, Align::left, Align::right}, rows);
+}
+
 }  // namespace
 
 bool has_header(const fs::path& file) {
     return file.extension() == ".gguf" || file.extension() == ".safetensors";
 }
 
-std::string header_text(const fs::path& path) {
+std::string header_text(const fs::path& path, bool is_json) {
     const io::InputFile file = io::InputFile::open(path);
-    nlohmann::ordered_json json = {{"schema", kHeaderSchema}, {"file", path.string()}};
+    nlohmann::ordered_json json = {
+        {"schema", kHeaderSchema},
+        {"ok", true},
+        {"dir", path.parent_path().empty() ? "." : path.parent_path().string()},
+        {"file", path.string()}};
     nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
     if (path.extension() == ".gguf") {
         const formats::GgufHeader header = formats::read_gguf(file);
@@ -50,7 +80,7 @@ std::string header_text(const fs::path& path) {
         json["metadata"] = header.metadata;
     }
     json["tensors"] = std::move(tensors);
-    return json_text(json);
+    return is_json ? json_text(json) : text_of_header(json);
 }
 
 }  // namespace shardweld::app

@@ -417,8 +417,10 @@ int inspect(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
         print(comm, out, [&] { return steps_text(job.inputs.front().directory, job.run.json); });
         return 0;
     }
-    if (job.run.json && has_header(job.inputs.front().directory)) {
-        print(comm, out, [&] { return header_text(job.inputs.front().directory); });
+    if (has_header(job.inputs.front().directory) && mpi::share(comm, 0, [&] {
+            return io::kind_at(job.inputs.front().directory) != io::FileKind::directory;
+        })) {
+        print(comm, out, [&] { return header_text(job.inputs.front().directory, job.run.json); });
         return 0;
     }
     Checkpoint found = look_for(comm, job, out, log);

@@ -316,6 +316,9 @@ int run_together(const Job& job) {
         Ranks ranks(job);
         mpi::Comm& comm = ranks.comm();
         Log log = log_for(job, comm.rank() == 0);
+        if (log.terminal() != nullptr) {
+            StopSignals::tell_on(STDERR_FILENO);  // which a launcher passes on
+        }
         say_notes(job, log);
         std::string figures;
         int code = exit_code_of(

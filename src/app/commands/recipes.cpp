@@ -4,8 +4,11 @@
 #include <array>
 #include <vector>
 
+#include <nlohmann/json.hpp>
+
 #include "app/family/shown_names.hpp"
 #include "app/messages/table.hpp"
+#include "app/report/report_json.hpp"
 #include "app/settings/nearest.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
@@ -190,6 +193,18 @@ std::string listing(const models::RecipeLibrary& library) {
            "\nparts of recipes:" + parts + generated_listing();
 }
 
+/// The families by name, and the types of config.json that each is for; parts of others left out.
+nlohmann::ordered_json listing_json(const models::RecipeLibrary& library) {
+    nlohmann::ordered_json families = nlohmann::ordered_json::array();
+    for (const models::Recipe* recipe : library.recipes()) {
+        if (!is_part(*recipe)) {
+            families.push_back(
+                {{"recipe", recipe->name}, {"model_type", joined(types_of(*recipe), ", ")}});
+        }
+    }
+    return {{"schema", 1}, {"ok", true}, {"families", families}};
+}
+
 /// As comments behind a recipe: what it was checked against, and which forms it is not written in.
 std::string comments_of(const models::RecipeLibrary& library, const models::Recipe& recipe) {
     std::string text;
@@ -205,6 +220,10 @@ std::string comments_of(const models::RecipeLibrary& library, const models::Reci
                                   (is_torch_dist ? "torch_dist: " : "legacy files: ") + why + "\n";
     }
     return text;
+}
+
+std::string json_of_text(const std::string& text) {
+    return json_text({{"schema", 1}, {"ok", true}, {"text", text}});
 }
 
 [[noreturn]] void refuse_name(const models::RecipeLibrary& library, const std::string& name) {
@@ -231,7 +250,7 @@ int recipes(const Job& job, std::ostream& out) {
     };
     if (const auto made = models::generated_source(job.topic);
         made && !job.model.config && !is_known(job.topic)) {
-        out << made->text;
+        out << (job.run.json ? json_of_text(made->text) : made->text);
         return 0;
     }
     if (!job.topic.empty() && !is_known(job.topic)) {
@@ -241,23 +260,20 @@ int recipes(const Job& job, std::ostream& out) {
         print_evaluated_recipe(library, job.topic, *job.model.config, out);
         return 0;
     }
-    if (job.run.json) {
-        const models::Dialect* const dialect = library.find_dialect(job.topic);
-        if (dialect == nullptr) {
-            throw Error(ErrorCode::usage, "recipes --json prints what a config.json stands for",
-                        "add --config DIR");
-        }
+    if (const models::Dialect* const dialect = library.find_dialect(job.topic);
+        job.run.json && dialect != nullptr) {
         print_dialect(*dialect, out);
         return 0;
     }
     if (job.topic.empty()) {
-        out << listing(library);
+        out << (job.run.json ? json_text(listing_json(library)) : listing(library));
         return 0;
     }
-    out << library.source_of(job.topic)->text;
+    std::string text{library.source_of(job.topic)->text};
     if (const models::Recipe* const recipe = library.find_recipe(job.topic)) {
-        out << comments_of(library, *recipe);
+        text += comments_of(library, *recipe);
     }
+    out << (job.run.json ? json_of_text(text) : text);
     return 0;
 }
 

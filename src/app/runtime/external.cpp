@@ -187,7 +187,7 @@ process::Process installed_command(const std::string& name, const std::vector<st
     const auto external = find_installed_external(name);
     if (!external) {
         throw Error(ErrorCode::not_found, "the command " + name + " is not installed",
-                    "take the program with the libexec directory that it was installed with");
+                    kOtherVersion);
     }
     return process_of(*external, words);
 }
@@ -203,7 +203,7 @@ std::string description_of(const External& external) {
     if (!ending || !ending->is_success()) {
         throw Error(ErrorCode::internal,
                     printable(external.file.string()) + " --describe failed: " + printable(text),
-                    "take the program with the libexec directory that it was installed with");
+                    kOtherVersion);
     }
     return text;
 }

@@ -10,6 +10,10 @@
 
 namespace shardweld::app {
 
+/// What to do where a command and the program do not fit.
+inline constexpr const char* kOtherVersion =
+    "take the program with the libexec directory that it was installed with";
+
 /// The words that start an external command; how it is described is its own (`--describe`).
 struct External {
     std::string name;

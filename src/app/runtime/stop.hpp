@@ -30,6 +30,9 @@ class StopSignals {
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;
 
+    /// Whoever presses Ctrl-C is told on this file that it was heard; on standard error, where that
+    /// is a terminal, from the beginning.
+    static void tell_on(int file);
     /// The first one so far, "" if none; safe from any thread.
     [[nodiscard]] static std::string seen();
 

@@ -1,6 +1,7 @@
 #include "app/runtime/stop.hpp"
 
 #include <csignal>
+#include <cstdio>
 #include <ctime>
 
 #include <gtest/gtest.h>
@@ -21,6 +22,19 @@ TEST(StopSignals, are_noted_while_they_are_watched) {
     EXPECT_EQ(std::signal(SIGUSR1, before), SIG_IGN) << "what was there before comes back";
     const StopSignals again;
     EXPECT_EQ(StopSignals::seen(), "");
+}
+
+TEST(StopSignals, are_answered_where_somebody_reads) {
+    std::FILE* file = std::tmpfile();
+    for (const int signal : {SIGUSR1, SIGTERM, SIGINT}) {
+        const StopSignals signals;
+        const auto before = std::ftell(file);
+        StopSignals::tell_on(::fileno(file));
+        std::raise(signal);
+        std::fseek(file, 0, SEEK_END);
+        EXPECT_EQ(std::ftell(file) > before, signal != SIGUSR1) << signal;
+    }
+    std::fclose(file);
 }
 
 TEST(StopSignals, a_second_term_ends_the_process) {

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from ..command import UNSUPPORTED, USAGE, Command, Failed, Given, run, say
+from ..command import UNSUPPORTED, USAGE, Command, Failed, Given, run, say, show
 
 
 def _name_of(model_type: str) -> str:
@@ -39,7 +39,7 @@ def run_generate(given: Given) -> int:
     torch.set_num_threads(1)
     transformers.logging.set_verbosity(50)
     transformers.utils.logging.disable_progress_bar()
-    out, starts, refused = pathlib.Path(given.get("out", ".")), launchers(), []
+    out, starts, refused, lines = pathlib.Path(given.get("out", ".")), launchers(), [], []
     out.mkdir(parents=True, exist_ok=True)
     for model_type in types:
         work = pathlib.Path(tempfile.mkdtemp())
@@ -47,15 +47,19 @@ def run_generate(given: Given) -> int:
             kind, text, settings = try_type(model_type, _name_of(model_type), work, starts)
             path = out / f"{model_type}.recipe"
             path.write_text(text)
-            print(model_type, kind, flush=True)
+            lines.append(f"{model_type} {kind}\n")
             if "quiet" not in given:
                 say(f"{model_type}: proved with transformers {transformers.__version__}, by {' and by '.join(map(str, starts))} process"
                     f"{'es' if len(starts) > 1 else ''}{''.join(f', {one} otherwise' for one in settings)}: merge .. --recipe {path}")
         except Refused as why:
             refused.append(model_type)
-            print(model_type, "refused", " ".join(str(why).replace(str(work), "").split()), flush=True)
+            lines.append(f"{model_type} refused {' '.join(str(why).replace(str(work), '').split())}\n")
         finally:
             shutil.rmtree(work, ignore_errors=True)
+        if "json" not in given:
+            print(lines[-1], end="", flush=True)
+    if "json" in given:
+        show(given, "".join(lines), ok=not refused)
     if refused:
         raise Failed(UNSUPPORTED, f"no recipe could be proved for {', '.join(refused)}",
                      "write one (docs/using/own-family.md), or merge with --names module, which keeps the names of the module tree")
