@@ -136,7 +136,7 @@ refused 2 "--average_weights has 3 numbers for 2 checkpoints" --average --averag
 refused 2 "add --average" --average_decay 0.5 --local_dir "$WORK/fp32"
 refused 2 "exclude each other" --average --average_decay 0.5 --average_weights 1,2 "$WORK/fp32" "$WORK/fp16"
 refused 2 "exclude each other" --average --delta "$WORK/fp32" --scale 1 "$WORK/fp32" "$WORK/fp16"
-refused 2 "--delta needs --scale" --delta "$WORK/fp32" "$WORK/fp16"
+refused 2 "--task_arithmetic needs --scale" --delta "$WORK/fp32" "$WORK/fp16"
 refused 2 "--average_weights 1,-1 add up to 0" --average --average_weights 1,-1 "$WORK/fp32" "$WORK/fp16"
 refused 2 "add up to -3" --average --average_weights -1,-2 "$WORK/fp32" "$WORK/fp16"
 refused 2 "is no list of numbers" --average --average_weights 1,x "$WORK/fp32" "$WORK/fp16"

@@ -185,7 +185,9 @@ TEST(OptionTable, has_at_most_ten_usual_options_of_each_command) {
         EXPECT_EQ(parsed_line({std::string(command.name), "-h"}).help, HelpForm::brief);
         EXPECT_EQ(parsed_line({std::string(command.name), "--help"}).help, HelpForm::whole);
         const std::string name(command.name);
-        EXPECT_LT(help_text(name, HelpForm::brief).size(), help_text(name).size());
+        EXPECT_TRUE(listed.size() == usual.size() ||
+                    help_text(name, HelpForm::brief).size() < help_text(name).size())
+            << name;
     }
 }
 
