@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, Union
 from . import _core
 from .__main__ import find_program
 from ._errors import UsageError, error_of, python_words
-from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Verification
+from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Record, Verification
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -62,9 +62,9 @@ def tell(level: int, text: str) -> None:
     _log.log(_LEVELS[level], "%s", python_words(text))
 
 
-def result_of(text: str, source: str | None = None) -> dict[str, Any]:
-    """What the extension answered, or the exception that it describes; `source`: what was to be read."""
-    outcome: dict[str, Any] = json.loads(text)
+def result_of(text: str, source: str | None = None, kind: type[dict[str, Any]] = dict) -> dict[str, Any]:
+    """What the extension answered, its objects of `kind`, or the exception that it describes; `source`: what was to be read."""
+    outcome: dict[str, Any] = json.loads(text, object_hook=None if kind is dict else kind)
     if "error" in outcome:
         raise error_of(outcome["error"], source)
     return outcome
@@ -162,7 +162,7 @@ def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath 
 
 
 def _examine(command: str, request: dict[str, Any]) -> Examination[Any]:
-    return Examination(**result_of(_core.examine(command, json.dumps(request), tell), ", ".join(request["inputs"])))
+    return Examination(**result_of(_core.examine(command, json.dumps(request), tell), ", ".join(request["inputs"]), Record))
 
 
 def inspect(src: StrPath, **options: Unpack[InspectOptions]) -> Examination[Inspection]:
@@ -217,7 +217,7 @@ def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examina
     """Whether a model would load in transformers, or in the server that `target` names."""
     done = _run("check", [out], {"target": target, **options})
     why = next((line[7:] for line in done.stderr.splitlines() if line.startswith("error: ")), "")
-    return Examination(is_good=done.returncode == 0, why=why, found=json.loads(done.stdout))
+    return Examination(is_good=done.returncode == 0, why=why, found=json.loads(done.stdout, object_hook=Record))
 
 
 def delta(prev: StrPath, new: StrPath, directory: StrPath, **options: Any) -> dict[str, Any]:

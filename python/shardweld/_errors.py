@@ -121,15 +121,15 @@ _SWITCHES = ("overwrite", "restart", "resume", "strict", "tie_word_embedding", "
 
 
 def _as_parameter(option: re.Match[str]) -> str:
-    name = option["name"].replace("-", "_")
+    name = option["name"]
     value = "True" if name in _SWITCHES else option["value"]
     return _PARAMETERS.get(name, name) + (f"={value}" if value else "")
 
 
 def python_words(text: str) -> str:
-    """A message with options as Python has them: `hf_config=DIR` for `--hf_config DIR`. Commands stay."""
+    """A message with options as Python has them: `hf_config=DIR` for `--hf_config DIR`. Commands stay, and other programs' `--local-dir`."""
     parts = text.split("`")
-    parts[::2] = (re.sub(r"(?<!\w)--(?P<name>[a-z][\w-]*)(?: (?P<value>[A-Z][A-Z_]*)\b)?", _as_parameter, one) for one in parts[::2])
+    parts[::2] = (re.sub(r"(?<!\w)--(?P<name>[a-z]\w*)(?![\w-])(?: (?P<value>[A-Z][A-Z_]*)\b)?", _as_parameter, one) for one in parts[::2])
     return "`".join(parts)
 
 

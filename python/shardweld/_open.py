@@ -95,11 +95,13 @@ def _box_of(key: tuple[Any, ...], shape: Sequence[int]) -> tuple[list[tuple[int,
             begin, end, step = one.indices(size)
             if step < 1:
                 raise IndexError("a slice's step must be positive")
+            if any(edge is not None and abs(operator.index(edge)) > size for edge in (one.start, one.stop)):
+                raise IndexError(f"slice {one.start}:{one.stop} is out of range for a dimension of {size}")
             box.append((begin, max(begin, end)))
             after.append(slice(None, None, step) if step > 1 else slice(None))
             continue
         try:
-            at = operator.index(one)
+            at = operator.index(one)  # pyright: ignore[reportArgumentType]
         except TypeError:
             raise IndexError(f"an index is a number or a slice, not {type(one).__name__}: read the tensor, and index that") from None
         if isinstance(one, bool) or not -size <= at < size:

@@ -1,10 +1,10 @@
-"""What the commands find, as they print it with --json. Keys that are not declared here are there, too (docs/using/report.md)."""
+"""What the commands find, as they print it with --json. Fields that are not declared here are there, too (docs/using/report.md)."""
 
 from __future__ import annotations
 
 import html
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypedDict, TypeVar
+from typing import TYPE_CHECKING, Any, Dict, Generic, TypeVar
 
 Found = TypeVar("Found")
 
@@ -40,7 +40,19 @@ class Examination(Generic[Found]):
         return f"<table>{cells}</table>"
 
 
-class StoredTensor(TypedDict):
+class Record(Dict[str, Any]):
+    """An object that a command printed. Its fields are attributes and items: `plan.found.total_bytes` and `plan.found["total_bytes"]`."""
+
+    if not TYPE_CHECKING:  # which know the fields that are declared
+
+        def __getattr__(self, name):
+            try:
+                return self[name]
+            except KeyError:
+                raise AttributeError(f"there is no {name}: there are {', '.join(self)}") from None
+
+
+class StoredTensor(Record):
     """A tensor of a checkpoint, by the trainer's name."""
 
     name: str
@@ -51,7 +63,7 @@ class StoredTensor(TypedDict):
     replicas: int
 
 
-class Inspection(TypedDict):
+class Inspection(Record):
     """Of `inspect`."""
 
     dir: str
@@ -66,7 +78,7 @@ class Inspection(TypedDict):
     warnings: dict[str, Any]
 
 
-class PlannedTensor(TypedDict):
+class PlannedTensor(Record):
     """A tensor that a merge would write, by HuggingFace's name."""
 
     name: str
@@ -78,7 +90,7 @@ class PlannedTensor(TypedDict):
     sources: list[str]
 
 
-class Plan(TypedDict):
+class Plan(Record):
     """Of `plan`."""
 
     ranks: int
@@ -95,7 +107,7 @@ class Plan(TypedDict):
     warnings: list[dict[str, Any]]
 
 
-class Comparison(TypedDict):
+class Comparison(Record):
     """Of `diff`."""
 
     result: str
@@ -108,7 +120,7 @@ class Comparison(TypedDict):
     config: list[Any]
 
 
-class Verification(TypedDict):
+class Verification(Record):
     """Of `verify`."""
 
     directory: str
@@ -119,7 +131,7 @@ class Verification(TypedDict):
     differences: list[Any]
 
 
-class Finding(TypedDict):
+class Finding(Record):
     """A reason for which a model would not load, where `fatal`, or not work as it should."""
 
     rule: str
@@ -128,7 +140,7 @@ class Finding(TypedDict):
     fatal: bool
 
 
-class CheckResult(TypedDict):
+class CheckResult(Record):
     """Of `check`."""
 
     directory: str

@@ -8,10 +8,16 @@ agree() {
     local found="$WORK/$1.$2" ranks="$2" launcher=() planned=0 merged=0
     shift 2
     ((ranks == 1)) || launcher=(mpirun -n "$ranks")
-    timeout 180 "$SHARDWELD" plan "$@" --ranks "$ranks" --json -q >"$found.plan" 2>"$WORK/err" || planned=$?
-    timeout 180 "${launcher[@]}" "$SHARDWELD" merge "$@" --target_dir "$found.model" --report "$found.report" -q --no_fsync 2>"$WORK/err" || merged=$?
-    ((planned == merged)) || fail "$found: plan ends with $planned, merge with $merged: $(head -c 600 "$WORK/err")"
+    timeout 180 "$SHARDWELD" plan "$@" --ranks "$ranks" --json -q >"$found.plan" 2>"$found.err" || planned=$?
+    timeout 180 "${launcher[@]}" "$SHARDWELD" merge "$@" --target_dir "$found.model" --report "$found.report" -q --no_fsync 2>"$found.err" || merged=$?
+    ((planned == merged)) || fail "$found: plan ends with $planned, merge with $merged: $(head -c 600 "$found.err")"
     rm -rf "$found.model"
+}
+
+# agree_beside ARGUMENTS...: the same beside others, four at a time: most of a case is waiting for processes to begin and to end.
+agree_beside() {
+    agree "$@" >>"$WORK/said" &
+    while (($(jobs -rp | wc -l) >= 4)); do wait -n; done
 }
 
 # options_of CASE-DIR: where its checkpoint and its config are.
@@ -24,11 +30,13 @@ options_of() {
 # shellcheck disable=SC2046
 for source in "$data"/*/*/source; do
     dir="$(dirname "$source")"
-    agree "$(basename "$(dirname "$dir")")-$(basename "$dir")" 1 $(options_of "$dir")
+    agree_beside "$(basename "$(dirname "$dir")")-$(basename "$dir")" 1 $(options_of "$dir")
 done
 for dir in "$data"/hf/*/; do
-    agree "$(basename "$dir")" 1 --local_dir "$dir" --backend hf
+    agree_beside "$(basename "$dir")" 1 --local_dir "$dir" --backend hf
 done
+wait
+[[ ! -s "$WORK/said" ]] || fail "$(<"$WORK/said")"
 # shellcheck disable=SC2046
 for name in megatron/llama-tp4-legacy-bf16 megatron_more/qwen2-tied-pp2-legacy torch/fsdp2_w4_bf16_qwen2_tied; do
     agree "$(basename "$name")" 3 $(options_of "$data/$name")

@@ -152,7 +152,7 @@ class Reading(BesideMerge):
         source, options = small()
         with shardweld.safe_open(source, **options) as opened:
             part = opened.get_slice(opened.keys()[0])
-            for key in ((0,) * 9, (..., ...), part.get_shape()[0], slice(None, None, -1), [0, 1], np.array([0]), np.array([[0, 1]]), True, "a", 0.5, None):
+            for key in ((0,) * 9, (..., ...), part.get_shape()[0], slice(part.get_shape()[0] + 1), slice(-part.get_shape()[0] - 1, None), slice(None, None, -1), [0, 1], np.array([0]), np.array([[0, 1]]), True, "a", 0.5, None):
                 with self.subTest(key=key), self.assertRaises(IndexError):
                     part[key]
             for kind in (shardweld.UsageError, KeyError):
@@ -177,6 +177,9 @@ class Reading(BesideMerge):
         with self.assertRaises(FileNotFoundError) as raised:
             shardweld.safe_open("/nowhere")
         self.assertEqual(raised.exception.filename, "/nowhere")
+        with self.assertRaises(shardweld.NotFound) as raised:
+            shardweld.safe_open("Qwen/No-Such-Model")
+        self.assertIn("hf download Qwen/No-Such-Model --local-dir", str(raised.exception))
 
     def test_a_file_is_read_as_it_is(self):
         source, options = small()
@@ -344,6 +347,10 @@ class Calls(unittest.TestCase):
             self.assertLessEqual(set(kind.__annotations__), set(result.found), kind)
         self.assertLessEqual(set(_results.StoredTensor.__annotations__), set(inspection.found["tensors"][0]))
         self.assertLessEqual(set(_results.PlannedTensor.__annotations__), set(plan.found["tensors"][0]))
+        self.assertEqual(plan.found.tensors[0].name, plan.found["tensors"][0]["name"])
+        self.assertEqual(json.loads(json.dumps(plan.found)), plan.found)
+        with self.assertRaises(AttributeError):
+            plan.found.no_such_field
         (self.out / "config.json").write_text("{}")
         found = shardweld.check(self.out, target="vllm")
         self.assertFalse(found)
