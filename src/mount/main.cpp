@@ -47,7 +47,7 @@ namespace shardweld::mount {
 
 namespace {
 
-constexpr Bytes kCache = Bytes{64} << 20U;
+constexpr Bytes kCache = Bytes{48} << 20U;
 constexpr Bytes kLeastCache = Bytes{16} << 20U;
 // Of a reader's buffers: they gather a strip.
 constexpr Bytes kReaderMemory = Bytes{16} << 20U;

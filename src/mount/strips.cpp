@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <new>
+
+#include <sys/mman.h>
 
 namespace shardweld::mount {
 
@@ -14,13 +17,24 @@ constexpr unsigned kMostMakers = 8;
 // Strips that are made ahead of a reader that reads in order.
 constexpr Bytes kAhead = 2;
 
+/// Memory that goes back to the system as a whole: a heap would keep as much again between strips.
+std::shared_ptr<std::byte[]> mapped(Bytes size) {
+    void* const place =
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (place == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+    return {static_cast<std::byte*>(place),
+            [size](std::byte* bytes) { (void)::munmap(bytes, size); }};
+}
+
 }  // namespace
 
 /// One strip. All but the bytes is looked at under the mutex.
 struct Strips::Entry {
     Key key;
     Bytes size = 0;
-    std::unique_ptr<std::byte[]> bytes = {};
+    std::shared_ptr<std::byte[]> bytes = {};
     MadeStrip strip = {};
     bool is_made = false;
     std::list<Key>::iterator place = {};  ///< in recent_, when it is made
@@ -96,16 +110,24 @@ void Strips::want_next(const Key& key) {
     }
 }
 
-/// Forgets what was not used for long and nobody holds, until there is room.
-bool Strips::make_room(Bytes size) {
+/// Forgets what was not used for long and nobody holds, until there is room for one; that takes the
+/// memory of one that is forgotten, if it fits.
+bool Strips::make_room(Entry& wanted) {
+    const Bytes size = wanted.size;
     for (auto last = recent_.end(); used_ + size > limit_ && last != recent_.begin();) {
         --last;
         const auto entry = entries_.find(*last);
         if (entry->second.use_count() == 1) {
             used_ -= entry->second->size;
+            if (entry->second->size == size) {
+                wanted.bytes = std::move(entry->second->bytes);
+            }
             entries_.erase(entry);
             last = recent_.erase(last);
         }
+    }
+    if (used_ + size > limit_) {
+        wanted.bytes.reset();
     }
     return used_ + size <= limit_;
 }
@@ -118,7 +140,7 @@ void Strips::run() {
             return;
         }
         const auto entry = wanted_.front();
-        if (!make_room(entry->size)) {
+        if (!make_room(*entry)) {
             has_work_.wait_for(lock,
                                std::chrono::milliseconds(1));  // readers let go of theirs soon
             continue;
@@ -142,7 +164,9 @@ void Strips::run() {
 
 void Strips::make(Entry& entry) {
     try {
-        entry.bytes = std::make_unique_for_overwrite<std::byte[]>(entry.size);
+        if (entry.bytes == nullptr) {
+            entry.bytes = mapped(entry.size);
+        }
         const std::span bytes(entry.bytes.get(), entry.size);
         files_.read(entry.key.first, entry.key.second, bytes);
         entry.strip.bytes = bytes;

@@ -52,7 +52,7 @@ class Strips {
     [[nodiscard]] Bytes size_at(const Key& key) const;
     std::shared_ptr<Entry> want(const Key& key, bool is_ahead);
     void want_next(const Key& key);
-    bool make_room(Bytes size);
+    bool make_room(Entry& wanted);
     void run();
     void make(Entry& entry);
 

@@ -224,7 +224,7 @@ struct JobMount {
     bool is_daemon = false;
     bool is_for_all = false;           ///< other users may read it
     std::optional<fs::path> ready;     ///< written when it can be read
-    std::optional<Bytes> cache_limit;  ///< bytes of strips; not given: 64 MiB
+    std::optional<Bytes> cache_limit;  ///< bytes of strips; not given: 48 MiB
     std::vector<std::string> program;  ///< run meanwhile, and nothing afterwards
 };
 

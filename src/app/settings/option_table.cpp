@@ -217,7 +217,7 @@ const std::vector<OptionRow>& option_rows() {
          "let other users read it, too (as user_allow_other in /etc/fuse.conf permits)",
          flag<&JobMount::is_for_all>()},
         {"cache_limit", "SIZE", kMount, "Mount",
-         "memory for what was made and may be read again (default 64MiB, at least 16MiB)",
+         "memory for what was made and may be read again (default 48MiB, at least 16MiB)",
          value<&JobMount::cache_limit>(size_in)},
 
         {"older_than", "TIME", kClean, "Cleaning",
