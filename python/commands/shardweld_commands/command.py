@@ -259,10 +259,16 @@ def show(given: Given, text: str, **more: Any) -> None:
     print(json.dumps(told, indent=2) if "json" in given else text, end="\n" if "json" in given else "", flush=True)
 
 
+def on_terminal(text: str, file: Any) -> str:
+    """The text, its lines broken where a terminal that shows the file ends."""
+    return fitted(text, os.get_terminal_size(file.fileno()).columns) if file.isatty() else text
+
+
 def say(text: str) -> None:
     """A line for the person, on standard error, without secrets; control characters are shown as "?"."""
     from .redact import without_secrets  # most runs say nothing
-    print("".join(c if c in "\n\t" or c.isprintable() else "?" for c in without_secrets(text)), file=sys.stderr, flush=True)
+    shown = "".join(c if c in "\n\t" or c.isprintable() else "?" for c in without_secrets(text))
+    print(on_terminal(shown, sys.stderr), file=sys.stderr, flush=True)
 
 
 def complain(failed: Failed) -> None:

@@ -1,8 +1,9 @@
 """`shardweld recipes check`: what a recipe makes otherwise than a finished model has it."""
 import re
+import sys
 from typing import Any, Dict, List, Tuple
 
-from .command import DIFFERS, USAGE, Command, Failed, Given, read_json, show
+from .command import DIFFERS, USAGE, Command, Failed, Given, on_terminal, read_json, show
 from .text import glob_matches, printable, shape_text
 
 Shape = Tuple[int, ...]
@@ -44,7 +45,7 @@ def run_check(given: Given) -> int:
             faults.append(f"shape: {name} is {shape_text(shape)}, not {expected}")
     faults += [f"missing: {printable(name)} {shape_text(left[name])}" for name in sorted(left) if not any(glob_matches(glob, name) for glob in recipe["passes"])]
     if not faults:
-        show(given, f"the recipe {recipe['recipe']} makes the names and shapes of all {len(model)} tensors\n")
+        show(given, on_terminal(f"the recipe {recipe['recipe']} makes the names and shapes of all {len(model)} tensors\n", sys.stdout))
         return 0
     show(given, "\n".join(faults) + "\n", ok=False)
     raise Failed(DIFFERS, f"the recipe {recipe['recipe']} and the model differ in {len(faults)} tensors")

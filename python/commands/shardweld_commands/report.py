@@ -8,10 +8,10 @@ import re
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given, show
+from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given, on_terminal, show
 from .files import is_number, is_whole, list_of, read_bytes, text_of, write_file
 from .redact import without_secrets
-from .text import bar, counted, duration, fitted, human_bytes, percent, printable, range_text, table, wrapped
+from .text import bar, counted, duration, human_bytes, percent, printable, range_text, table, wrapped
 
 KEPT_REPORT = "shardweld_report.json"
 _LARGEST_REPORT = 1 << 30
@@ -309,7 +309,7 @@ def run(given: Given) -> int:
     record = read_report(os.path.join(path, KEPT_REPORT) if os.path.isdir(path) else path)
     if "html" not in given:
         text = report_text(record)
-        show(given, fitted(text, os.get_terminal_size().columns) if sys.stdout.isatty() and "json" not in given else text, ok=record.code == 0)
+        show(given, text if "json" in given else on_terminal(text, sys.stdout), ok=record.code == 0)
         return 0
     from .report_page import is_page, page_of
     write_file(given.get("html"), page_of(record), is_page)
