@@ -3,7 +3,7 @@
 Holds the recipes against tables of names and shapes (tests/data/hf_names): what transformers' save_pretrained writes for a small model of
 each class, or what the bridges of Megatron name where there is no class. Each table becomes a finished model whose bytes are a hole, once
 under the names of the file and once under those of the module, and is planned. The plan must have the names and shapes of the file: none
-missing, none extra. A family without a recipe must pass with a warning that says so.
+missing, none extra, and be made by a recipe.
 
 A table: `config`, `saved` and, where it differs, `module`: pattern -> shape -> the numbers that fill its braces.
 """
@@ -13,9 +13,6 @@ import math
 import pathlib
 import subprocess
 import sys
-
-# No recipe, on purpose.
-UNKNOWN = {"squeezebert"}
 
 
 def unfolded(table):
@@ -57,11 +54,8 @@ def faults_of(shardweld, directory, config, expected):
         return [f"exit code {run.returncode}: {run.stderr[:500]}"]
     plan = json.loads(run.stdout)
     faults = list(differences({tensor["name"]: tensor["shape"] for tensor in plan["tensors"]}, expected))
-    is_unknown = plan["recipe"] == "module_tree"
-    if is_unknown != (config["model_type"] in UNKNOWN):
-        faults.append(f"the recipe is {plan['recipe']}")
-    if is_unknown and "has no recipe" not in run.stderr:
-        faults.append("no warning says that there is no recipe")
+    if plan["recipe"] == "module_tree":
+        faults.append(f"{config['model_type']} has no recipe")
     if "no part of the" in run.stderr:
         faults.append(run.stderr)
     return faults
