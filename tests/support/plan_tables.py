@@ -70,7 +70,7 @@ def main():
         table = json.loads(path.read_text())
         expected = unfolded(table["saved"])
         for form in ("saved", "module"):
-            if form not in table or (form == "module" and table["config"]["model_type"] in UNKNOWN):
+            if form not in table:
                 continue
             directory = pathlib.Path(work) / f"{path.stem}.{form}"
             write_model(directory, table["config"], unfolded(table[form]))
