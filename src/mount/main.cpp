@@ -204,11 +204,7 @@ void write_ready(const fs::path& path) {
 }
 
 std::string ready_text(const UnwrittenFiles& files, const app::Output& output) {
-    Bytes bytes = 0;
-    for (const ServedFile& file : files.files()) {
-        bytes += file.size;
-    }
-    return ", " + counted(files.files().size(), "file") + ", " + human_bytes(bytes) +
+    return ", " + counted(files.files().size(), "file") + ", " + human_bytes(files.bytes()) +
            (output.model_class().empty() ? "" : " of " + output.model_class());
 }
 

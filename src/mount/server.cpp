@@ -202,13 +202,9 @@ const fuse_lowlevel_ops& Server::operations() {
         made.statfs = [](fuse_req_t request, fuse_ino_t) {
             const Server& server = of(request);
             struct statvfs status {};
-            Bytes bytes = 0;
-            for (const ServedFile& file : server.files_.files()) {
-                bytes += file.size;
-            }
             status.f_bsize = kRequest;
             status.f_frsize = 4096;
-            status.f_blocks = bytes / status.f_frsize + 1;
+            status.f_blocks = server.files_.bytes() / status.f_frsize + 1;
             status.f_files = server.files_.files().size();
             status.f_namemax = 255;
             status.f_flag = ST_RDONLY;

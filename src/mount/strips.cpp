@@ -126,10 +126,11 @@ bool Strips::make_room(Entry& wanted) {
             last = recent_.erase(last);
         }
     }
-    if (used_ + size > limit_) {
+    const bool has_room = used_ + size <= limit_;
+    if (!has_room) {
         wanted.bytes.reset();
     }
-    return used_ + size <= limit_;
+    return has_room;
 }
 
 void Strips::run() {

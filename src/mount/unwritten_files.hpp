@@ -15,6 +15,7 @@
 
 #include "app/merge/unwritten.hpp"
 #include "core/index.hpp"
+#include "core/lists.hpp"
 #include "execute/listeners/stated_sums.hpp"
 #include "outputs/format.hpp"
 #include "publish/assets.hpp"
@@ -38,6 +39,7 @@ class UnwrittenFiles {
     UnwrittenFiles(app::Unwritten& model, const std::string& card);
 
     [[nodiscard]] const std::vector<ServedFile>& files() const { return files_; }
+    [[nodiscard]] Bytes bytes() const { return add_up(files_, &ServedFile::size); }
 
     /// Fills `out` from `offset` of a file, which ends behind it. Error(io) where a source is no
     /// longer what it was, Error(corrupt) where it is damaged, as far as that was seen.
