@@ -62,6 +62,9 @@ fields "$SHARDWELD" recipes check --ref "$model"
 fields "$SHARDWELD" recipes suggest --ref "$model"
 expect_code 0 "$SHARDWELD" recipes llama --config "$model" --json
 python3 -c 'import json, sys; told = json.load(sys.stdin); sys.exit(not (told["ok"] and told["dir"]))' <"$WORK/out" || fail "recipes --config: no verdict, or no directory"
+# One of several that cannot be read is not well.
+expect_code 3 "$SHARDWELD" check "$WORK/none" "$model" --json
+python3 -c 'import json, sys; told = json.load(sys.stdin); sys.exit(told["ok"] or not told["answers"])' <"$WORK/out" || fail "a directory that is not there is well"
 # What a person sees of a file, and of families as JSON.
 expect_code 0 "$SHARDWELD" inspect "$model/model.safetensors" && expect_out model.norm.weight
 expect_code 0 "$SHARDWELD" recipes --json && python3 -c 'import json, sys; sys.exit("llama" not in [one["recipe"] for one in json.load(sys.stdin)["families"]])' <"$WORK/out" ||

@@ -91,7 +91,7 @@ def check(given: Given) -> int:
             complain(failed)
             code = max(code, failed.code)
     if "json" in given:
-        told = answers[0].fields() if is_one else {"ok": all(one.verdict == "ok" for one in answers), "answers": [answer.fields() for answer in answers]}
+        told = answers[0].fields() if is_one else {"ok": code == 0 and all(one.verdict == "ok" for one in answers), "answers": [answer.fields() for answer in answers]}
         print(json.dumps({"schema": _SCHEMA, **told}, indent=2), flush=True)
     refused = [answer for answer in answers if answer.n_errors]
     if refused:
