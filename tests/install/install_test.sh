@@ -48,7 +48,7 @@ if check "the example is configured" cmake -S "$TESTS/../examples/cpp" -B "$WORK
 fi
 
 # A manual page for each command, without complaints of the formatter.
-mapfile -t commands < <("$SHARDWELD" help | awk '/^Commands/ { on = 1; next } NF == 0 { on = 0 } on && $1 != "help" { print $1 }')
+mapfile -t commands < <("$SHARDWELD" help | awk '/^Commands/ { on = 1; next } NF == 0 { on = 0 } on && /^  [a-z]/ && $1 != "help" { print $1 }')
 check "commands are listed" test "${#commands[@]}" -ge 9
 for page in shardweld "${commands[@]/#/shardweld-}"; do
     check "$page(1) is missing" test -s "$prefix/share/man/man1/$page.1"

@@ -171,7 +171,7 @@ std::string completion_for(const std::string& shell) {
 std::string commands_text() {
     std::string text;
     const auto add = [&](std::string_view name, std::string_view summary) {
-        text += padded("  " + std::string(name) + " ", 11) + std::string(summary) + "\n";
+        text += padded("  " + std::string(name) + "  ", 20) + std::string(summary) + "\n";
     };
     for (const CommandRow& command : command_rows()) {
         add(command.name, command.summary);
@@ -179,7 +179,7 @@ std::string commands_text() {
     for (const External& external : installed_externals()) {
         add(external.name, summary_of(external));
     }
-    return text + "  help     print this text, or the help of a command: shardweld help merge\n";
+    return text + padded("  help", 20) + "print this text, or a command's: shardweld help merge\n";
 }
 
 std::string help_text(const std::string& topic, HelpForm form) {

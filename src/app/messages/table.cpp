@@ -59,8 +59,10 @@ std::size_t indent_of(std::string_view line, std::size_t width) {
     return has_two && 2 * second <= width ? second : first + 2;
 }
 
-bool is_command(std::string_view text) {
-    return text.starts_with("shardweld ") || text.starts_with("mpirun ");
+/// Whether a cell of the line is a command. Prose begins with the program's name, too, but at the
+/// line's.
+bool has_command(std::string_view line) {
+    return line.find("  shardweld ") != line.npos || line.find("  mpirun ") != line.npos;
 }
 
 std::string fitted_line(std::string_view line, std::size_t width) {
@@ -68,8 +70,7 @@ std::string fitted_line(std::string_view line, std::size_t width) {
         return std::string(line);
     }
     const std::size_t indent = indent_of(line, width);
-    const bool is_typed =
-        is_command(line.substr(std::min(indent, line.size()))) || is_command(trim(line));
+    const bool is_typed = has_command(line);
     const std::size_t most = width - std::min(width, std::size_t{is_typed ? 2U : 0U});
     std::string text;
     std::size_t column = 0;

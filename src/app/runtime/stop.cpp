@@ -32,17 +32,17 @@ constexpr double kUsualLead = 60;
 // What a signal handler may touch.
 std::atomic<int> first_signal = 0;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 // Where somebody reads; -1: nowhere.
-std::atomic<int> reader = -1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
+std::atomic<int> told_of_stop = -1;  // NOLINT(cppcoreguidelines-avoid-non-const-global-variables)
 static_assert(std::atomic<int>::is_always_lock_free);
 
 void note(int signal) {
     int none = 0;
     // Whoever presses Ctrl-C at a terminal is told that it was heard. mpirun makes SIGTERM of it.
-    if (first_signal.compare_exchange_strong(none, signal) && reader >= 0 &&
+    if (first_signal.compare_exchange_strong(none, signal) && told_of_stop >= 0 &&
         (signal == SIGINT || signal == SIGTERM)) {
         constexpr std::string_view kHeard =
             "\nstopping: what is written is kept for the next merge; Ctrl-C again ends at once\n";
-        (void)!::write(reader, kHeard.data(), kHeard.size());
+        (void)!::write(told_of_stop, kHeard.data(), kHeard.size());
     }
 }
 
@@ -110,7 +110,7 @@ void end_now(int) {
 
 StopSignals::StopSignals() {
     first_signal = 0;
-    reader = ::isatty(STDERR_FILENO) != 0 ? STDERR_FILENO : -1;
+    told_of_stop = ::isatty(STDERR_FILENO) != 0 ? STDERR_FILENO : -1;
     set_why_stopped([] {
         const std::string signal = seen();
         return signal.empty() ? signal : "interrupted by " + signal + " while files were read";
@@ -138,7 +138,7 @@ StopSignals::~StopSignals() {
 }
 
 void StopSignals::tell_on(int file) {
-    reader = file;
+    told_of_stop = file;
 }
 
 std::string StopSignals::seen() {
