@@ -51,7 +51,7 @@ expect_code 2 "$MOVED" greet me --code 1 --code 2
 expect_code 143 bash -c '"$0" greet me --signal SIGTERM; exit $?' "$MOVED"
 expect_code 0 "$MOVED" recipes greet me && expect_out "me verify"
 # In the help as any other.
-expect_code 0 "$MOVED" help && grep -q '^  greet    greets$' "$WORK/out" || fail "no greet in the overview"
+expect_code 0 "$MOVED" help && grep -q '^  greet  *greets$' "$WORK/out" || fail "no greet in the overview"
 expect_code 0 "$MOVED" help greet && expect_out "--whom NAME"
 expect_code 0 "$MOVED" greet -h && expect_out "--whom NAME"
 expect_code 0 "$MOVED" help --json
@@ -84,6 +84,6 @@ expect_code 2 "$MOVED" grete && expect_text "greet"
 # Without Python: what is missing. What is installed beside a command tells of it.
 mkdir "$WORK/bare"
 sed 's/"greets"/"is described"/' <("$MOVED" greet --describe) >"$WORK/prefix/libexec/shardweld/shardweld-greet.json"
-PATH="$WORK/bare" "$MOVED" help >"$WORK/out" && expect_out "greet    is described" && expect_out "(needs Python)"
+PATH="$WORK/bare" "$MOVED" help >"$WORK/out" && expect_out "greet             is described" && expect_out "(needs Python)"
 PATH="$WORK/bare" "$MOVED" greet me 2>"$WORK/err"; [[ $? == 3 ]] && expect_text "python3" || fail "without Python: $(<"$WORK/err")"
 finish

@@ -69,7 +69,7 @@ completed() { # WORDS...: what is offered for the last one, sorted
 }
 check "completion of commands: $(completed shardweld "")" test "$(completed shardweld "")" = "$(printf '%s\n' "${commands[@]}" help | sort)"
 for command in "${commands[@]}"; do
-    "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
+    "$SHARDWELD" help "$command" | sed -nE 's/^(  -[A-Za-z], |      )(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
     completed shardweld "$command" -- >"$WORK/offered"
     check "completion of $command: $(diff "$WORK/listed" "$WORK/offered")" cmp "$WORK/listed" "$WORK/offered"
 done
@@ -91,7 +91,7 @@ if command -v fish >/dev/null; then
     check "fish completes values with colons: $(offered "shardweld merge --quantize gguf:q8")" test "$(offered "shardweld merge --quantize gguf:q8")" = "gguf:q8_0"
     check "fish completes recipes: $(offered "shardweld recipes qwen3_m")" test "$(offered "shardweld recipes qwen3_m")" = "$(listed_recipes qwen3_m)"
     for command in "${commands[@]}"; do
-        "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
+        "$SHARDWELD" help "$command" | sed -nE 's/^(  -[A-Za-z], |      )(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
         offered "shardweld $command --" | tr ' ' '\n' >"$WORK/offered"
         check "fish completes $command: $(diff "$WORK/listed" "$WORK/offered")" cmp "$WORK/listed" "$WORK/offered"
     done
@@ -108,7 +108,7 @@ if command -v zsh >/dev/null; then
     check "zsh completes values with colons: $(offered "shardweld merge --quantize gguf:q4")" test "$(offered "shardweld merge --quantize gguf:q4")" = "gguf:q4_0 gguf:q4_1"
     check "zsh completes recipes: $(offered "shardweld recipes qwen3_n")" test "$(offered "shardweld recipes qwen3_n")" = "$(listed_recipes qwen3_n)"
     for command in "${commands[@]}"; do
-        "$SHARDWELD" help "$command" | sed -nE 's/^ +(-[a-z], )?(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
+        "$SHARDWELD" help "$command" | sed -nE 's/^(  -[A-Za-z], |      )(--[a-z_0-9]+).*/\2/p' | sort -u >"$WORK/listed"
         offered "shardweld $command --" | tr ' ' '\n' | tr -d = >"$WORK/offered"
         check "zsh completes $command: $(diff "$WORK/listed" "$WORK/offered")" cmp "$WORK/listed" "$WORK/offered"
     done
