@@ -72,11 +72,15 @@ def options_module(told):
     options = {option["name"]: option for option in told["options"]}
     for name, option in (("Dtype", "dtype"), ("Encoding", "quantize")):
         text += f"{name} = {literal(options[option]['words'])}\n"
+    classes = {}  # by names of their rows: a command that takes all that another takes has its class as base
     for command in ("merge", "plan", "inspect", "diff", "verify"):
         rows = [option for option in told["options"] if option["is_listed"] and command in option["help_by_command"]
                 and option["group"] not in ("Messages", "Upload", "Comparison" if command == "merge" else "") and option["name"] not in NAMED[command]]
-        text += f"\n\nclass {command.capitalize()}Options(TypedDict, total=False):\n    \"\"\"Of `{command}`, beside its parameters.\"\"\"\n\n"
-        text += "".join(f"    {option['name']}: {python_type(option)}\n" for option in rows)
+        name, types = f"{command.capitalize()}Options", {option["name"]: python_type(option) for option in rows}
+        base, known = next(((base, known) for base, known in classes.items() if known.items() <= types.items()), ("TypedDict", {}))
+        classes[name] = types
+        text += f"\n\nclass {name}({base}, total=False):\n    \"\"\"Of `{command}`, beside its parameters.\"\"\"\n\n"
+        text += "".join(f"    {option}: {kind}\n" for option, kind in types.items() if option not in known)
     return text
 
 

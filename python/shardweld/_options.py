@@ -69,67 +69,16 @@ class MergeOptions(TypedDict, total=False):
     message_limit: int | str
 
 
-class PlanOptions(TypedDict, total=False):
+class PlanOptions(MergeOptions, total=False):
     """Of `plan`, beside its parameters."""
 
-    backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "torch_checkpointing", "colossalai", "hf", "peft", "hdf5"]
-    iteration: int
-    role: Literal["actor", "critic"]
-    recipe: Path
-    mesh_dim_names: str | Sequence[Any]
-    mesh_shape: str | Sequence[Any]
-    prefix: str
-    weights: Literal["master", "model"]
-    state: Literal["weights", "master", "all"]
-    check_crc: bool | Literal["before", "during", "off"]
-    average: bool
-    average_weights: str | Sequence[Any]
-    average_decay: float
-    task_arithmetic: Path
-    scale: str | Sequence[Any]
     target_dir: Path
     to: str
     like: Path
-    like_only_weights: Literal["yes", "no"]
     overwrite: bool
-    if_complete: Literal["error", "verify", "skip"]
-    quantize_ignore: str
     also: Path
-    verl: bool
-    max_shard_size: int | str
-    no_card: bool
-    output_format: Literal["safetensors", "hdf5"]
     report: Path
-    sha256: bool
-    paranoid: bool
-    tie_word_embedding: bool
-    is_value_model: bool
-    vocab_size: int
-    names: Literal["hub", "module"]
-    include: str
-    exclude: str
-    lora: Literal["split", "fold", "drop"]
-    lora_alpha: float
-    base: Path
-    supplement: Path
-    resume: bool
-    restart: bool
-    stop_before: str
-    stop_at: str
-    stall_timeout: str
-    strict: bool
     rate: int | str
-    max_open: int
-    no_fsync: bool
-    direct_io: bool
-    stripe: str
-    strategy: Literal["auto", "collective", "direct"]
-    replicas: Literal["auto", "verify", "trust"]
-    memory_limit: int | str
-    read_ahead: Literal["auto", "yes", "no"]
-    bw_limit: int | str
-    max_readers: int
-    message_limit: int | str
 
 
 class InspectOptions(TypedDict, total=False):

@@ -17,23 +17,16 @@ using PartOf = std::conditional_t<
     std::decay_t<std::invoke_result_t<const Part&, decltype(*std::begin(std::declval<List&>()))>>,
     Value>;
 
-/// `part` of each item, in the items' order.
-template <typename Value = void, typename List, typename Part>
-auto collect_list(List&& list, const Part& part) {
-    std::vector<PartOf<Value, List, Part>> parts;
-    if constexpr (requires { list.size(); }) {
-        parts.reserve(list.size());
-    }
-    for (auto&& item : list) {
-        parts.emplace_back(std::invoke(part, item));
-    }
-    return parts;
-}
+inline constexpr auto kEachIsMeant = [](const auto& /*item*/) { return true; };
 
 /// `part` of each item of which `is_meant` is true, in the items' order.
-template <typename Value = void, typename List, typename Part, typename Test>
-auto collect_list(List&& list, const Part& part, const Test& is_meant) {
+template <typename Value = void, typename List, typename Part,
+          typename Test = decltype(kEachIsMeant)>
+auto collect_list(List&& list, const Part& part, const Test& is_meant = kEachIsMeant) {
     std::vector<PartOf<Value, List, Part>> parts;
+    if constexpr (std::is_same_v<Test, decltype(kEachIsMeant)> && requires { list.size(); }) {
+        parts.reserve(list.size());
+    }
     for (auto&& item : list) {
         if (std::invoke(is_meant, item)) {
             parts.emplace_back(std::invoke(part, item));
@@ -43,8 +36,9 @@ auto collect_list(List&& list, const Part& part, const Test& is_meant) {
 }
 
 /// `part` of each item of which `is_meant` is true, without repetitions.
-template <typename Value = void, typename List, typename Part, typename Test>
-auto collect_set(List&& list, const Part& part, const Test& is_meant) {
+template <typename Value = void, typename List, typename Part,
+          typename Test = decltype(kEachIsMeant)>
+auto collect_set(List&& list, const Part& part, const Test& is_meant = kEachIsMeant) {
     std::set<PartOf<Value, List, Part>> parts;
     for (auto&& item : list) {
         if (std::invoke(is_meant, item)) {
@@ -52,12 +46,6 @@ auto collect_set(List&& list, const Part& part, const Test& is_meant) {
         }
     }
     return parts;
-}
-
-/// `part` of each item, without repetitions.
-template <typename Value = void, typename List, typename Part>
-auto collect_set(List&& list, const Part& part) {
-    return collect_set<Value>(list, part, [](const auto& /*item*/) { return true; });
 }
 
 /// The sum of `part` of all items; 0, or "", where there are none.

@@ -49,7 +49,7 @@ namespace {
 
 constexpr Bytes kCache = Bytes{48} << 20U;
 constexpr Bytes kLeastCache = Bytes{16} << 20U;
-// Of a reader's buffers: they gather a strip.
+// What a reader's buffers take: they gather a strip.
 constexpr Bytes kReaderMemory = Bytes{16} << 20U;
 // That the mount was taken away, from the thread that serves it to the one that waits.
 constexpr int kUnmounted = SIGUSR2;
@@ -152,7 +152,7 @@ void leave_terminal(int waited_for_by) {
     (void)::close(waited_for_by);
 }
 
-/// Of the mount's threads all leave these to the one that waits.
+/// Signals that all of the mount's threads leave to the one that waits.
 sigset_t blocked_signals(sigset_t& before) {
     sigset_t blocked;
     (void)::sigemptyset(&blocked);

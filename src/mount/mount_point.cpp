@@ -26,10 +26,7 @@ constexpr const char* kDevice = "/dev/fuse";
 }
 
 [[noreturn]] void refuse_system(const std::string& what, const std::string& remedy) {
-    throw Error(ErrorCode::unsupported, what,
-                remedy +
-                    "; without a mount shardweld.safe_open reads the same tensors in Python, "
-                    "and merge writes them");
+    throw Error(ErrorCode::unsupported, what, remedy + "; without a mount " + app::kInsteadOfMount);
 }
 
 void require_fuse() {

@@ -80,7 +80,7 @@ std::string Proof::prove(const GivesUp& gives_up) {
     return told();
 }
 
-/// Of the records that the model is made of, those that were read whole so far.
+/// Counts the records that the model is made of, and which of them were read whole so far.
 execute::RecordCounts Proof::counts() const {
     const auto& sums = model_.merge().input.sums;
     execute::RecordCounts counts;

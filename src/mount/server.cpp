@@ -21,6 +21,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "app/runtime/mounts.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 
@@ -92,11 +93,11 @@ Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner ma
     ::fuse_set_log_func(keep_said);
     // Where that is possible, the mount ends with the process however this ends.
     if (!try_to_mount(true) && !try_to_mount(false)) {
-        throw Error(ErrorCode::unsupported,
-                    "cannot mount at " + printable(manner_.point.string()) +
-                        (said().empty() ? "" : ": " + printable(said())),
-                    "see to what is said, or do without a mount: shardweld.safe_open reads the "
-                    "same tensors in Python, and merge writes them");
+        throw Error(
+            ErrorCode::unsupported,
+            "cannot mount at " + printable(manner_.point.string()) +
+                (said().empty() ? "" : ": " + printable(said())),
+            std::string("see to what is said, or do without a mount: ") + app::kInsteadOfMount);
     }
     strips_.emplace(files_, manner_.cache_limit);
     loop_ = std::thread([this] {

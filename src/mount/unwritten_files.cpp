@@ -208,8 +208,9 @@ std::shared_ptr<const outputs::Frame> UnwrittenFiles::frame_of(std::size_t file)
     if (!framer_) {
         return nullptr;
     }
-    outputs::Placement placement = model_.plan().placement;
-    auto frame = std::make_shared<outputs::Frame>(framer_(placement, file, tensors_));
+    // It is settled, so that its framer changes nothing of it.
+    auto frame =
+        std::make_shared<outputs::Frame>(framer_(model_.output().plan.placement, file, tensors_));
     frames_.emplace_front(file, frame);
     if (frames_.size() > kFrames) {
         frames_.pop_back();

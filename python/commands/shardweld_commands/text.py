@@ -93,13 +93,13 @@ def table(aligns: str, rows: Iterable[Sequence[str]]) -> str:
 
 
 def fitted(text: str, width: int) -> str:
-    """Lines that are broader, broken between words; a command with a backslash, so that a shell reads on."""
+    """Lines that are broader, broken between words; a command, which is indented, with a backslash, so that a shell reads on."""
     import textwrap
     lines = text.split("\n")
     for at, line in enumerate(lines):
         if columns(line) > width:
             bare = line.lstrip(" ")
-            indent, end = len(line) - len(bare) + 2, " \\" if bare.startswith(("shardweld ", "mpirun ")) else ""
+            indent, end = len(line) - len(bare) + 2, " \\" if bare != line and bare.startswith(("shardweld ", "mpirun ")) else ""
             words = textwrap.wrap(bare, width - indent - len(end), break_long_words=False, break_on_hyphens=False)
             lines[at] = " " * (indent - 2) + f"{end}\n{' ' * indent}".join(words)
     return "\n".join(lines)

@@ -28,6 +28,7 @@
 #include "app/report/run.hpp"
 #include "app/report/summary.hpp"
 #include "app/runtime/external.hpp"
+#include "app/runtime/mounts.hpp"
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/command_table.hpp"
@@ -84,10 +85,6 @@ bool is_first_by_launcher() {
 /// Ranks that cannot reach one another wait for ever in their first calls. Nothing is read then
 /// that could take long.
 constexpr double kStartLimit_s = 300;
-
-constexpr const char* kNoMount =
-    "take a build with libfuse3 (-DSHARDWELD_MOUNT=ON); without it shardweld.safe_open reads the "
-    "same tensors in Python, and merge writes them";
 
 constexpr const char* kNoNetwork =
     "the ranks cannot reach one another, or one of them is dead: name a network that all nodes "
@@ -178,14 +175,20 @@ int with_output(const Job& job, bool is_first, const std::function<int(std::ostr
         return command(std::cout);
     }
     std::ostringstream kept;
-    const auto show = [&] { std::cout << (width > 0 ? fitted(kept.str(), width) : kept.str()); };
+    const auto show = [&] {
+        if (width > 0) {
+            std::cout << fitted(kept.view(), width);
+        } else {
+            std::cout << kept.view();
+        }
+    };
     try {
         const int code = command(kept);
         show();
         return code;
     } catch (const Error& error) {
         show();
-        if (job.run.json && is_first && kept.str().empty()) {
+        if (job.run.json && is_first && kept.view().empty()) {
             std::cout << failure_json(error);
         }
         throw;
@@ -429,9 +432,12 @@ int run_program(const std::vector<std::string>& arguments) {
         } catch (const Error& error) {
             return refuse_together(error, std::ranges::count(arguments, "--json") > 0);
         }
-        if (job.command ==
-            Command::mount) {  // by each process of a launcher: they may be on other hosts
-            become_own("mount", arguments, kNoMount);
+        // Each process of a launcher mounts: they may be on other hosts.
+        if (job.command == Command::mount) {
+            become_own(
+                "mount", arguments,
+                std::string("take a build with libfuse3 (-DSHARDWELD_MOUNT=ON); without it ") +
+                    kInsteadOfMount);
         }
         return is_parallel(job.command) ? run_together(job) : run_alone(job, is_first);
     });

@@ -8,6 +8,10 @@
 
 namespace shardweld::app {
 
+/// What does without a mount, for hints.
+inline constexpr const char* kInsteadOfMount =
+    "shardweld.safe_open reads the same tensors in Python, and merge writes them";
+
 /// A mounted model, as this process sees it.
 struct ModelMount {
     fs::path point;

@@ -354,6 +354,8 @@ std::optional<Location> probe_save(const fs::path& directory, const Listing& lis
     Location location = begun_at(saved_format, directory, &listing);
     std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
                          [](const std::string& file) { return rank_of(file).has_value(); });
+    const auto local = std::ranges::find_if(
+        location.shard_files, [](const std::string& file) { return file.ends_with(kSafetensors); });
     if (listing.has_file(kMetadataFile)) {
         const auto saved = read_saved(directory / kMetadataFile);
         if (!saved) {
@@ -365,12 +367,10 @@ std::optional<Location> probe_save(const fs::path& directory, const Listing& lis
                       [&](const std::string& file) { return !io::is_file(directory / file); });
     } else if (listing.has_file("model.safetensors.index.json")) {
         return std::nullopt;  // a model whose files are numbered
-    } else if (std::erase_if(location.shard_files, [](const std::string& file) {
-                   return file.ends_with(kSafetensors);
-               }) > 0) {
+    } else if (local != location.shard_files.end()) {
         // Their tensors have local shapes: nothing here says where they lie.
         throw Error(ErrorCode::not_found,
-                    directory.string() + " holds " + printable(listing.files.front()) +
+                    directory.string() + " holds " + printable(*local) +
                         "..., the ranks' parts of tensors, but no " + kMetadataFile +
                         ", which says where they lie",
                     std::string("copy it from the save, or ") + kSaveMetadata);
