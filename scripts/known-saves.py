@@ -45,16 +45,7 @@ SETTINGS = {
     "ministral": {"head_dim": 128},
     "nemotron": {"head_dim": 128},
 }
-
-
-NGRAMS = {
-    **{"indexer_n_heads": 2, "indexer_kv_heads": 1, "indexer_head_dim": 16, "indexer_budget": 4, "indexer_compress_ratio": 2, "hc_lowrank": 8},
-    **{"ple_layer_ids": [1], "ple_embed_dim": 64, "ngram_vocab_size_base": 50, "split_ngram_parts": 2, "make_ngram_vocab_size_divisible_by": 2},
-}
-SETTINGS["qwen4_exp_text"] = NGRAMS
-SETTINGS["qwen4_exp"] = {f"text_config.{key}": value for key, value in NGRAMS.items()}
-
-for name in "chameleon cohere_compass cohere_compass_text dbrx diffusion_gemma granite4_vision".split():
+for name in "chameleon cohere_compass cohere_compass_text dbrx diffusion_gemma granite4_vision qwen4_exp qwen4_exp_text".split():
     SETTINGS[name] = recipes_generate.SETTINGS[name]
 
 
