@@ -13,6 +13,7 @@ its build find this tree and this program, and its servers a model's directory. 
 import argparse
 import itertools
 import json
+import keyword
 import os
 import pathlib
 import re
@@ -26,8 +27,12 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 COMMANDS = ROOT / "docs/using/commands"
 OPTIONS = ROOT / "python/shardweld/_options.py"
 NAMED = {"merge": {"local_dir", "target_dir", "hf_config", "dtype", "quantize", "report", "overwrite", "also", "to", "like"},
-         "plan": {"local_dir", "hf_config", "dtype", "quantize", "ranks"}, "inspect": {"local_dir"}, "diff": {"local_dir", "test_hf_dir"},
-         "verify": {"local_dir", "report"}}
+         "plan": {"local_dir", "hf_config", "dtype", "quantize", "also", "ranks"}, "inspect": {"local_dir"}, "diff": {"local_dir", "test_hf_dir"},
+         "verify": {"local_dir", "report"}, "check": {"local_dir", "target"}, "watch": {"local_dir", "target_dir"},
+         "delta": {"local_dir", "target_dir"}, "upload": {"local_dir", "hf_upload_path"}, "recipes": {"topic"}}
+TYPES = {"dtype": "Dtype", "quantize": "Encoding", "target": "Target"}
+# How commands speak is not for Python, and merges there neither upload nor compare.
+UNTOLD = {**dict.fromkeys(NAMED, {"Messages"}), "merge": {"Messages", "Upload", "Comparison"}, "plan": {"Messages", "Upload"}}
 PAGES = [ROOT / "README.md", *sorted(path for path in ROOT.glob("docs/**/*.md") if path.parent != COMMANDS)]
 RANKS = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1",
          "OMPI_MCA_mpi_yield_when_idle": "1", "OMPI_MCA_hwloc_base_binding_policy": "none"}
@@ -70,17 +75,17 @@ def options_module(told):
             "from __future__ import annotations\n\nfrom os import PathLike\nfrom typing import Any, Literal, Sequence, TypedDict, Union\n\n"
             'Path = Union[str, bytes, "PathLike[Any]"]\n')
     options = {option["name"]: option for option in told["options"]}
-    for name, option in (("Dtype", "dtype"), ("Encoding", "quantize")):
+    for option, name in TYPES.items():
         text += f"{name} = {literal(options[option]['words'])}\n"
     classes = {}  # by names of their rows: a command that takes all that another takes has its class as base
-    for command in ("merge", "plan", "inspect", "diff", "verify"):
+    for command in NAMED:
         rows = [option for option in told["options"] if option["is_listed"] and command in option["help_by_command"]
-                and option["group"] not in ("Messages", "Upload", "Comparison" if command == "merge" else "") and option["name"] not in NAMED[command]]
+                and option["group"] not in UNTOLD[command] and option["name"] not in NAMED[command]]
         name, types = f"{command.capitalize()}Options", {option["name"]: python_type(option) for option in rows}
-        base, known = next(((base, known) for base, known in classes.items() if known.items() <= types.items()), ("TypedDict", {}))
+        base, known = max((one for one in classes.items() if one[1].items() <= types.items()), default=("TypedDict", {}), key=lambda one: len(one[1]))
         classes[name] = types
         text += f"\n\nclass {name}({base}, total=False):\n    \"\"\"Of `{command}`, beside its parameters.\"\"\"\n\n"
-        text += "".join(f"    {option}: {kind}\n" for option, kind in types.items() if option not in known)
+        text += "".join(f"    {option}{'_' * keyword.iskeyword(option)}: {kind}\n" for option, kind in types.items() if option not in known)
     return text
 
 
@@ -90,11 +95,14 @@ def literal(words):
 
 
 def python_type(option):
+    if option["name"] in TYPES:
+        return TYPES[option["name"]]
     one = {"none": "bool", "directory": "Path", "file": "Path"}.get(option["kind"])
     if option["words"] and option["name"] not in ("also", "to"):
         one = " | ".join(["bool"] * option["may_lack_value"] + [f"Literal[{', '.join(repr(word) for word in option['words'])}]"]).replace("'", '"')
-    counts = {"N": "int", "X": "float", "LIST": "str | Sequence[Any]", "SIZE": "int | str"}
-    return one or counts.get(option["value"], "str")
+    counts = {"N": "int", "X": "float", "LIST": "str | Sequence[Any]", "SIZE": "int | str", "TIME": "float | str"}
+    one = one or counts.get(option["value"], "str")
+    return f"{one} | Sequence[{one}]" if option["is_repeated"] else one
 
 
 def paragraph_text(paragraph):

@@ -7,21 +7,24 @@ import logging
 import os
 import subprocess
 import sys
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, Union
+import warnings
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar, Union
 
 from . import _core
 from .__main__ import find_program
 from ._errors import UsageError, error_of, python_words
-from ._results import CheckResult, Comparison, Examination, Inspection, Plan, Record, Verification
+from ._results import CheckResult, Comparison, Delta, Examination, Inspection, MergeReport, Plan, Verification, WrittenOutput
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._options import DiffOptions, Dtype, Encoding, InspectOptions, MergeOptions, PlanOptions, VerifyOptions
+    from ._options import (CheckOptions, DeltaOptions, DiffOptions, Dtype, Encoding, InspectOptions, MergeOptions, PlanOptions, RecipesOptions,
+                           Target, UploadOptions, VerifyOptions, WatchOptions)
 
 StrPath = Union[str, "os.PathLike[str]"]
 OnProgress = Callable[[str, int, int], Any]
+Kind = TypeVar("Kind", bound=Examination)
 
 _log = logging.getLogger("shardweld")
 # Errors, warnings, what a merge tells of its steps, and details of these.
@@ -38,33 +41,14 @@ class Output:
     to: str | None = None
 
 
-@dataclass(frozen=True)
-class WrittenOutput:
-    """A model that was written. `report` is what docs/using/report.md describes; `root` is the hash of all tensors."""
-
-    directory: str
-    files: list[str]
-    tensors: int
-    tensor_bytes: int
-    root: str
-    report: dict[str, Any] = field(repr=False)
-
-
-@dataclass(frozen=True)
-class MergeReport:
-    """What a merge wrote, in the order of the outputs."""
-
-    outputs: list[WrittenOutput]
-
-
 def tell(level: int, text: str) -> None:
     """Messages go to the logger "shardweld"; what a merge tells of its steps is for those who debug."""
     _log.log(_LEVELS[level], "%s", python_words(text))
 
 
-def result_of(text: str, source: str | None = None, kind: type[dict[str, Any]] = dict) -> dict[str, Any]:
-    """What the extension answered, its objects of `kind`, or the exception that it describes; `source`: what was to be read."""
-    outcome: dict[str, Any] = json.loads(text, object_hook=None if kind is dict else kind)
+def result_of(text: str, source: str | None = None) -> dict[str, Any]:
+    """What the extension answered, or the exception that it describes; `source`: what was to be read."""
+    outcome: dict[str, Any] = json.loads(text)
     if "error" in outcome:
         raise error_of(outcome["error"], source)
     return outcome
@@ -84,6 +68,7 @@ def texts_of(options: Mapping[str, Any]) -> dict[str, str]:
     """Options as the command line has them; those that are None or False are not given."""
     texts = {}
     for name, value in options.items():
+        name = name.rstrip("_")  # from_
         if value is None or value is False:
             continue
         if isinstance(value, (list, tuple)):
@@ -107,28 +92,40 @@ class _Bar:
     def __init__(self, is_shown: bool, on_progress: OnProgress | None) -> None:
         self._is_shown, self._on_progress = is_shown, on_progress
         self._bar: Any = None
+        self._phase = ""
 
     def __enter__(self) -> OnProgress | None:
         if self._is_shown:
             try:
-                from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
-                self._bar = tqdm(unit="B", unit_scale=True)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")  # that a notebook has no widgets: the bar is text there
+                    from tqdm.auto import tqdm  # type: ignore[import-untyped, unused-ignore]
+                self._bar = tqdm(total=1, bar_format="{desc}{percentage:3.0f}%|{bar}| {elapsed}<{remaining}")
             except ImportError:
                 pass
         return self._tell if self._is_shown else self._on_progress
 
-    def __exit__(self, *_: Any) -> None:
+    def __exit__(self, failed: object, *_: Any) -> None:
+        if self._is_shown and failed is None:
+            self._show("merged", 1, 1)
         if self._bar is not None:
             self._bar.close()
         elif self._is_shown:
             sys.stderr.write("\n")
 
-    def _tell(self, phase: str, done: int, total: int) -> None:
-        if self._bar is not None:
-            self._bar.total, self._bar.n = total or None, done
-            self._bar.set_description(phase)
-        else:
+    def _show(self, phase: str, done: int, total: int) -> None:
+        """Phases count in units of their own, or in none."""
+        if self._bar is None:
             sys.stderr.write(f"\r\x1b[K{phase} {100 * done // max(total, 1)} %")
+            return
+        if phase != self._phase:
+            self._bar.reset(max(total, 1))
+            self._bar.set_description(phase, refresh=False)
+        self._phase, self._bar.total, self._bar.n = phase, max(total, 1), done
+        self._bar.refresh()
+
+    def _tell(self, phase: str, done: int, total: int) -> None:
+        self._show(phase, done, total)
         if self._on_progress is not None:
             self._on_progress(phase, done, total)
 
@@ -161,31 +158,32 @@ def merge(src: StrPath | Sequence[StrPath], out: StrPath, *, hf_config: StrPath 
     return MergeReport([WrittenOutput(**one) for one in outcome["outputs"]])
 
 
-def _examine(command: str, request: dict[str, Any]) -> Examination[Any]:
-    return Examination(**result_of(_core.examine(command, json.dumps(request), tell), ", ".join(request["inputs"]), Record))
+def _examine(kind: type[Kind], command: str, request: dict[str, Any]) -> Kind:
+    outcome = result_of(_core.examine(command, json.dumps(request), tell), ", ".join(request["inputs"]))
+    return kind.of(outcome["found"], **outcome)
 
 
-def inspect(src: StrPath, **options: Unpack[InspectOptions]) -> Examination[Inspection]:
+def inspect(src: StrPath, **options: Unpack[InspectOptions]) -> Inspection:
     """What a checkpoint holds: format, parallel sizes, provenance, every stored tensor. Reads metadata."""
-    return _examine("inspect", request_of(src, options))
+    return _examine(Inspection, "inspect", request_of(src, options))
 
 
 def plan(src: StrPath | Sequence[StrPath], *, hf_config: StrPath | None = None, dtype: Dtype | None = None,
-         quantize: Encoding | None = None, ranks: int = 1, **options: Unpack[PlanOptions]) -> Examination[Plan]:
+         quantize: Encoding | None = None, also: Sequence[Output] = (), ranks: int = 1, **options: Unpack[PlanOptions]) -> Plan:
     """What a merge would read, write and need on so many ranks. Writes nothing."""
     named = {"hf_config": hf_config, "dtype": dtype, "quantize": quantize, "ranks": ranks}
-    return _examine("plan", request_of(src, {**options, **named}))
+    return _examine(Plan, "plan", request_of(src, {**options, **named}, also))
 
 
-def diff(a: StrPath, b: StrPath, **options: Unpack[DiffOptions]) -> Examination[Comparison]:
+def diff(a: StrPath, b: StrPath, **options: Unpack[DiffOptions]) -> Comparison:
     """Whether two models' tensors are equal, within the options `atol` and `rtol`."""
-    return _examine("diff", request_of(a, {**options, "test_hf_dir": b}))
+    return _examine(Comparison, "diff", request_of(a, {**options, "test_hf_dir": b}))
 
 
-def verify(out: StrPath, *, report: StrPath | None = None, **options: Unpack[VerifyOptions]) -> Examination[Verification]:
+def verify(out: StrPath, *, report: StrPath | None = None, **options: Unpack[VerifyOptions]) -> Verification:
     """Whether a written model keeps the format's rules and has the checksums of its merge's report: the one given, else the
     shardweld_report.json in its directory, if there is one."""
-    return _examine("verify", request_of(out, {**options, "report": report}))
+    return _examine(Verification, "verify", request_of(out, {**options, "report": report}))
 
 
 _OF_RANKS = ("TORCHELASTIC_", "OMPI_COMM_", "PMIX_", "PMI_", "PALS_RANKID", "MPI_LOCALNRANKS", "SLURM_PROCID", "SLURM_NTASKS", "SLURM_STEP_NUM_TASKS")
@@ -193,7 +191,10 @@ _OF_RANKS = ("TORCHELASTIC_", "OMPI_COMM_", "PMIX_", "PMI_", "PALS_RANKID", "MPI
 
 def _run(command: str, places: Sequence[StrPath], options: Mapping[str, Any], is_json: bool = True) -> subprocess.CompletedProcess[str]:
     """The program's own command, which is a process of one rank; what it says goes to the logger."""
-    words = [*map(_text_of, places), *(f"--{name}" if value == "true" else f"--{name}={value}" for name, value in texts_of(options).items())]
+    words = [_text_of(place) for place in places]
+    for name, value in options.items():
+        for one in value if name == "also" and isinstance(value, (list, tuple)) else [value]:
+            words += [f"--{key}" if text == "true" else f"--{key}={text}" for key, text in texts_of({name: one}).items()]
     if any("\0" in word for word in words):
         raise UsageError("a path or an option has a NUL byte", hint="give it without")
     program = find_program()
@@ -209,29 +210,30 @@ def _run(command: str, places: Sequence[StrPath], options: Mapping[str, Any], is
         return done
     lines = [line.strip().partition(": ") for line in said.splitlines()]
     fault = {key: text for key, _, text in reversed(lines)}
-    raise error_of({"code": done.returncode, "what": fault.get("error", said or f"{command} ended with code {done.returncode}"), "where": [],
-                    "hint": fault.get("hint", "")}, str(places[0]) if places else None)
+    raise error_of({"code": done.returncode, "what": fault.get("error", said or f"{command} ended with code {done.returncode}"),
+                    "where": [fault["where"]] if "where" in fault else [], "hint": fault.get("hint", "")}, str(places[0]) if places else None)
 
 
-def check(out: StrPath, *, target: str | None = None, **options: Any) -> Examination[CheckResult]:
+def check(out: StrPath, *, target: Target | None = None, **options: Unpack[CheckOptions]) -> CheckResult:
     """Whether a model would load in transformers, or in the server that `target` names."""
     done = _run("check", [out], {"target": target, **options})
     why = next((line[7:] for line in done.stderr.splitlines() if line.startswith("error: ")), "")
-    return Examination(is_good=done.returncode == 0, why=why, found=json.loads(done.stdout, object_hook=Record))
+    found = json.loads(done.stdout)
+    return CheckResult.of(found, is_good=done.returncode == 0, why=why, found=found)
 
 
-def delta(prev: StrPath, new: StrPath, directory: StrPath, **options: Any) -> dict[str, Any]:
+def delta(prev: StrPath, new: StrPath, directory: StrPath, **options: Unpack[DeltaOptions]) -> Delta:
     """Writes what changed from one model to the next, for rollout engines, and tells what was written."""
-    told: dict[str, Any] = json.loads(_run("delta", [prev, new, directory], options).stdout)
-    return told
+    found = json.loads(_run("delta", [prev, new, directory], options).stdout)
+    return Delta.of(found, is_good=True, why="", found=found)
 
 
-def watch(run: StrPath, out: StrPath, **options: Any) -> None:
+def watch(run: StrPath, out: StrPath, **options: Unpack[WatchOptions]) -> None:
     """Merges each step of a training run once it is complete; `idle_exit=0` makes what is there and returns."""
     _run("watch", [run, out], options, is_json=False)
 
 
-def upload(out: StrPath, repository: str, **options: Any) -> None:
+def upload(out: StrPath, repository: str, **options: Unpack[UploadOptions]) -> None:
     """Uploads a written model to a repository of the Hub."""
     _run("upload", [out, repository], options, is_json=False)
 
@@ -243,7 +245,7 @@ def report(out: StrPath, *, html: StrPath | None = None) -> str:
     return _run("report", [out], {}, is_json=False).stdout
 
 
-def recipes(name: str | None = None, **options: Any) -> str:
+def recipes(name: str | None = None, **options: Unpack[RecipesOptions]) -> str:
     """The model families, or the recipe of one, as text."""
     return _run("recipes", [name] if name else [], options, is_json=False).stdout
 

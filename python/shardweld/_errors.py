@@ -129,7 +129,7 @@ def _as_parameter(option: re.Match[str]) -> str:
 def python_words(text: str) -> str:
     """A message with options as Python has them: `hf_config=DIR` for `--hf_config DIR`. Commands stay, and other programs' `--local-dir`."""
     parts = text.split("`")
-    parts[::2] = (re.sub(r"(?<!\w)--(?P<name>[a-z]\w*)(?![\w-])(?: (?P<value>[A-Z][A-Z_]*)\b)?", _as_parameter, one) for one in parts[::2])
+    parts[::2] = (re.sub(r"(?<!\w)--(?!help\b)(?P<name>[a-z]\w*)(?![\w-])(?: (?P<value>[A-Z][A-Z_]*)\b)?", _as_parameter, one) for one in parts[::2])
     return "`".join(parts)
 
 

@@ -7,13 +7,18 @@ import json
 import math
 import operator
 import os
-from typing import Any, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
 import numpy as np
 
 from . import _core
 from ._calls import StrPath, request_of, result_of, tell
-from ._errors import Corrupt, UnknownName, UsageError, error_of
+from ._errors import Corrupt, NotFound, UnknownName, UsageError, error_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Dtype, MergeOptions
 
 _NUMPY = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U64": "u8",
           "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?"}
@@ -159,11 +164,24 @@ class SafeOpen:
             self._plain = _PlainFile(self._source)
             self._tensors, self.config, self.report = self._plain.tensors, {}, {}
             return
-        self._model, text = _core.open(json.dumps(request), tell)
-        opened = result_of(text, self._source)
+        self._model, opened = self._opened(request)
         self._tensors = {one["name"]: dict(one, at=at) for at, one in enumerate(opened["tensors"])}
         self.config = opened["config"]
         self.report = opened["report"]
+
+    def _opened(self, request: dict[str, Any]) -> tuple[object, dict[str, Any]]:
+        """Where no backend is given, a directory that holds a finished model and no checkpoint is read as that; a merge refuses it."""
+        try:
+            model, text = _core.open(json.dumps(request), tell)
+            return model, result_of(text, self._source)
+        except NotFound:
+            if "backend" in request["options"] or len(request["inputs"]) > 1:
+                raise
+            known = {name: value for name, value in request["options"].items() if name in ("hf_config", "prefix")}
+            found = json.loads(_core.examine("inspect", json.dumps({**request, "options": known}), None))
+            if found.get("found", {}).get("format") != "huggingface":
+                raise
+        return self._opened({**request, "options": {**request["options"], "backend": "hf"}})
 
     def __enter__(self) -> "SafeOpen":
         return self
@@ -258,18 +276,19 @@ class SafeOpen:
 
 
 def safe_open(filename: StrPath | Sequence[StrPath], framework: str = "numpy", device: Any = "cpu", *, hf_config: StrPath | None = None,
-              dtype: str | None = None, **options: Any) -> SafeOpen:
+              dtype: Dtype | None = None, **options: Unpack[MergeOptions]) -> SafeOpen:
     """Opens a checkpoint of any format that merge reads; only metadata are read.
 
     The tensors are those that merge would write, with HuggingFace's names. `framework` is "numpy" or "pt".
     Options are merge's: `lora="fold"`, `iteration=1000`, `role="actor"`. A file of safetensors, or an open one,
-    is read as it is.
+    is read as it is, and so is a directory that holds a finished model.
     """
     source: Any = getattr(filename, "name") if hasattr(filename, "read") else filename
     return SafeOpen(request_of(source, {**options, "hf_config": hf_config, "dtype": dtype}), framework, device)
 
 
-def load_file(filename: StrPath | Sequence[StrPath], framework: str = "numpy", device: Any = "cpu", **options: Any) -> dict[str, Any]:
+def load_file(filename: StrPath | Sequence[StrPath], framework: str = "numpy", device: Any = "cpu", *, hf_config: StrPath | None = None,
+              dtype: Dtype | None = None, **options: Unpack[MergeOptions]) -> dict[str, Any]:
     """All tensors of a checkpoint, by HuggingFace's names: a state dict."""
-    with safe_open(filename, framework, device, **options) as opened:
+    with safe_open(filename, framework, device, hf_config=hf_config, dtype=dtype, **options) as opened:
         return opened.get_tensors()

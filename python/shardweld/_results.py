@@ -1,36 +1,22 @@
-"""What the commands find, as they print it with --json. Fields that are not declared here are there, too (docs/using/report.md)."""
+"""What the commands find and write."""
 
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Dict, Generic, TypeVar
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, Iterator, Mapping, TypeVar
 
-Found = TypeVar("Found")
+Kind = TypeVar("Kind", bound="Part")
 
 
-@dataclass(frozen=True, repr=False)
-class Examination(Generic[Found]):
-    """What a command found: `why` says in a sentence what is wrong or different, `found` has all of it."""
+class Shown:
+    """What is shown as a table, in a terminal and in a notebook."""
 
-    is_good: bool
-    why: str
-    found: Found = field(repr=False)
-
-    def __bool__(self) -> bool:
-        return self.is_good
-
-    def _rows(self) -> list[tuple[str, str]]:
-        """What fits on a line each: values as they are, of lists how many there are."""
-        rows = [("good", "yes")] if self.is_good else [("good", "NO"), ("why", self.why)]
-        found: Any = self.found
-        for key, value in found.items() if isinstance(found, dict) else ():
-            is_many = isinstance(value, (list, dict)) and len(str(value)) > 100
-            rows.append((key, f"{len(value)} of them" if is_many else str(value)))
-        return [(key, value) for key, value in rows if key not in ("schema", "ok")]
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        raise NotImplementedError
 
     def __repr__(self) -> str:
-        rows = self._rows()
+        rows = list(self._rows())
         width = max(len(key) for key, _ in rows)
         return "\n".join(f"{key:{width}}  {value}" for key, value in rows)
 
@@ -40,45 +26,79 @@ class Examination(Generic[Found]):
         return f"<table>{cells}</table>"
 
 
-class Record(Dict[str, Any]):
-    """An object that a command printed. Its fields are attributes and items: `plan.found.total_bytes` and `plan.found["total_bytes"]`."""
+@dataclass(frozen=True)
+class Part:
+    """An object of what a command prints with --json, by its fields: `tensor.name`, or `tensor["name"]`."""
 
-    if not TYPE_CHECKING:  # which know the fields that are declared
+    parts: ClassVar[Mapping[str, type[Part]]] = {}  #: of which class the objects in a field's list are
 
-        def __getattr__(self, name):
-            try:
-                return self[name]
-            except KeyError:
-                raise AttributeError(f"there is no {name}: there are {', '.join(self)}") from None
+    @classmethod
+    def of(cls: type[Kind], told: Mapping[str, Any], **more: Any) -> Kind:
+        """Of an object as it was printed; what it has not keeps the class's default."""
+        names = {one.name for one in fields(cls)} - set(more)
+        values = {name: [cls.parts[name].of(one) for one in value] if name in cls.parts else value for name, value in told.items() if name in names}
+        return cls(**values, **more)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)
 
 
-class StoredTensor(Record):
+@dataclass(frozen=True, repr=False)
+class Examination(Shown, Part):
+    """What a command found: it is true where nothing is wrong or different, and `why` says in a sentence what is. The fields of its class are typed;
+    `found` is all that the command prints with --json, and items are those of `found`: `plan.total_bytes`, `plan["advice"]["ranks"]`."""
+
+    is_good: bool
+    why: str
+    found: dict[str, Any]
+
+    def __bool__(self) -> bool:
+        return self.is_good
+
+    def __getitem__(self, name: str) -> Any:
+        return self.found[name]
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        """What fits on a line each: values as they are, of lists how many there are."""
+        yield from [("good", "yes")] if self.is_good else [("good", "NO"), ("why", self.why)]
+        for key, value in self.found.items():
+            if key not in ("schema", "ok"):
+                yield key, f"{len(value)} of them" if isinstance(value, (list, dict)) and len(str(value)) > 100 else str(value)
+
+
+@dataclass(frozen=True)
+class StoredTensor(Part):
     """A tensor of a checkpoint, by the trainer's name."""
 
     name: str
     dtype: str
     shape: list[int]
     bytes: int
-    shards: int
-    replicas: int
+    shards: int = 1
+    replicas: int = 0
 
 
-class Inspection(Record):
-    """Of `inspect`."""
+@dataclass(frozen=True, repr=False)
+class Inspection(Examination):
+    """Of `inspect`. Of a single file, or with `steps`, fields that are of a checkpoint are empty."""
+
+    parts = {"tensors": StoredTensor}
 
     dir: str
-    format: str
-    dialect: str
-    facts: dict[str, Any]  # parallel sizes, iteration
-    files: list[dict[str, Any]]
-    tensors: list[StoredTensor]
-    ignored: list[dict[str, Any]]
-    provenance: dict[str, Any]
-    notes: list[str]
-    warnings: dict[str, Any]
+    format: str = ""
+    dialect: str = ""
+    facts: dict[str, Any] = field(default_factory=dict)  # parallel sizes, iteration
+    files: list[dict[str, Any]] = field(default_factory=list)
+    tensors: list[StoredTensor] = field(default_factory=list)
+    ignored: list[dict[str, Any]] = field(default_factory=list)
+    provenance: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    warnings: dict[str, Any] = field(default_factory=dict)
+    steps: list[dict[str, Any]] = field(default_factory=list)  # with `steps`
 
 
-class PlannedTensor(Record):
+@dataclass(frozen=True)
+class PlannedTensor(Part):
     """A tensor that a merge would write, by HuggingFace's name."""
 
     name: str
@@ -90,8 +110,11 @@ class PlannedTensor(Record):
     sources: list[str]
 
 
-class Plan(Record):
+@dataclass(frozen=True, repr=False)
+class Plan(Examination):
     """Of `plan`."""
+
+    parts = {"tensors": PlannedTensor}
 
     ranks: int
     recipe: str
@@ -107,7 +130,8 @@ class Plan(Record):
     warnings: list[dict[str, Any]]
 
 
-class Comparison(Record):
+@dataclass(frozen=True, repr=False)
+class Comparison(Examination):
     """Of `diff`."""
 
     result: str
@@ -120,7 +144,8 @@ class Comparison(Record):
     config: list[Any]
 
 
-class Verification(Record):
+@dataclass(frozen=True, repr=False)
+class Verification(Examination):
     """Of `verify`."""
 
     directory: str
@@ -131,7 +156,8 @@ class Verification(Record):
     differences: list[Any]
 
 
-class Finding(Record):
+@dataclass(frozen=True)
+class Finding(Part):
     """A reason for which a model would not load, where `fatal`, or not work as it should."""
 
     rule: str
@@ -140,11 +166,53 @@ class Finding(Record):
     fatal: bool
 
 
-class CheckResult(Record):
+@dataclass(frozen=True, repr=False)
+class CheckResult(Examination):
     """Of `check`."""
+
+    parts = {"findings": Finding}
 
     directory: str
     target: str
     tp: int
     pp: int
+    verdict: str
     findings: list[Finding]
+
+
+@dataclass(frozen=True, repr=False)
+class Delta(Examination):
+    """Of `delta`."""
+
+    directory: str  # of the version
+    version: str
+    base_version: str
+    tensors: int
+    changed: int
+    files: int
+    delta_bytes: int
+    model_bytes: int
+    pays: bool  # to send it costs much less than the model
+
+
+@dataclass(frozen=True)
+class WrittenOutput:
+    """A model that was written. `report` is what docs/using/report.md describes; `root` is the hash of all tensors."""
+
+    directory: str
+    files: list[str]
+    tensors: int
+    tensor_bytes: int
+    root: str
+    report: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, repr=False)
+class MergeReport(Shown):
+    """What a merge wrote, in the order of the outputs."""
+
+    outputs: list[WrittenOutput]
+
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        for one in self.outputs:
+            yield one.directory, f"{one.tensors} tensors, {one.tensor_bytes} bytes in {len(one.files)} file{'s' * (len(one.files) != 1)}; hash {one.root}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
-from typing import Any, Iterable, Iterator, Mapping, TypeVar
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Mapping, TypeVar
 
 import torch
 
@@ -12,13 +12,19 @@ from ._calls import StrPath
 from ._errors import Mismatch
 from ._open import SafeOpen, safe_open
 
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._options import Dtype, MergeOptions
+
 __all__ = ["load_into"]
 
 _Model = TypeVar("_Model", bound=torch.nn.Module)
 _Device = Any  # torch.device, or what it is made of
 
 
-def load_into(model: _Model, src: StrPath, *, device: _Device = "cpu", **options: Any) -> _Model:
+def load_into(model: _Model, src: StrPath, *, device: _Device = "cpu", hf_config: StrPath | None = None, dtype: Dtype | None = None,
+              **options: Unpack[MergeOptions]) -> _Model:
     """Gives `model`, also one on the meta device, the weights of the checkpoint `src`, and returns it.
 
     A model of transformers 5 gets what its `from_pretrained` makes of the merged model: the same fused
@@ -26,7 +32,7 @@ def load_into(model: _Model, src: StrPath, *, device: _Device = "cpu", **options
     its parameters take the checkpoint's dtype. Raises Mismatch, naming the tensors, and leaves the model as
     it was, when the checkpoint is another model's. Options are those of `safe_open`.
     """
-    with safe_open(src, "pt", device, **options) as opened:
+    with safe_open(src, "pt", device, hf_config=hf_config, dtype=dtype, **options) as opened:
         if hasattr(model, "base_model_prefix") and _converts_weights():
             _take_from(_pretrained(model, opened, device), model)
         else:

@@ -5,6 +5,7 @@
 
 `import shardweld` must find the module. Types that NumPy lacks are read as integers of their width here."""
 import contextlib
+import dataclasses
 import io
 import json
 import logging
@@ -124,8 +125,15 @@ class Reading(BesideMerge):
     def test_a_model_is_read_as_a_checkpoint(self):
         source, options = small()
         shardweld.merge(source, self.out, **options)
-        self.assertEqual({name: one.tobytes() for name, one in shardweld.load_file(self.out, backend="hf").items()},
-                         {name: one.tobytes() for name, one in tensors_in(self.out).items()})
+        for more in ({}, {"backend": "hf"}):
+            self.assertEqual({name: one.tobytes() for name, one in shardweld.load_file(self.out, **more).items()},
+                             {name: one.tobytes() for name, one in tensors_in(self.out).items()})
+        with self.assertRaises(shardweld.NotFound):  # below it there is one, and may be others
+            shardweld.safe_open(self.out.parent)
+        for path in self.out.glob("*.safetensors"):
+            path.unlink()
+        with self.assertRaises(shardweld.Error):
+            shardweld.safe_open(self.out)
 
     def test_hdf5_is_written_and_read(self):
         source, options = small()
@@ -332,30 +340,40 @@ class Calls(unittest.TestCase):
         self.assertTrue(shardweld.verify(self.out, report=report))
         self.assertTrue(shardweld.diff(self.out, self.out))
         self.assertTrue(shardweld.check(self.out).found)
-        self.assertEqual(shardweld.inspect(self.source).found["format"], written.outputs[0].report["input"]["format"])
-        self.assertTrue(shardweld.plan(self.source, ranks=4, **self.options).found["ledger"])
+        self.assertEqual(shardweld.inspect(self.source).format, written.outputs[0].report["input"]["format"])
+        self.assertTrue(shardweld.plan(self.source, ranks=4, **self.options)["ledger"])
 
     def test_results_have_what_their_types_declare(self):
         written = shardweld.merge(self.source, self.out, **self.options)
-        plan = shardweld.plan(self.source, ranks=2, **self.options)
+        plan = shardweld.plan(self.source, ranks=2, also=[shardweld.Output(self.out, dtype="fp16")], **self.options)
         inspection = shardweld.inspect(self.source)
-        for result, kind in ((inspection, shardweld.Inspection), (plan, shardweld.Plan),
-                             (shardweld.diff(self.out, self.out), shardweld.Comparison),
-                             (shardweld.verify(self.out), shardweld.Verification),
-                             (shardweld.check(self.out, target="vllm", tp=2), shardweld.CheckResult)):
-            self.assertIsInstance(result, shardweld.Examination)
-            self.assertLessEqual(set(kind.__annotations__), set(result.found), kind)
-        self.assertLessEqual(set(_results.StoredTensor.__annotations__), set(inspection.found["tensors"][0]))
-        self.assertLessEqual(set(_results.PlannedTensor.__annotations__), set(plan.found["tensors"][0]))
-        self.assertEqual(plan.found.tensors[0].name, plan.found["tensors"][0]["name"])
-        self.assertEqual(json.loads(json.dumps(plan.found)), plan.found)
-        with self.assertRaises(AttributeError):
-            plan.found.no_such_field
-        (self.out / "config.json").write_text("{}")
-        found = shardweld.check(self.out, target="vllm")
-        self.assertFalse(found)
-        self.assertLessEqual(set(_results.Finding.__annotations__), set(found.found["findings"][0]))
+        harmed = self.out.with_name("harmed")
+        shutil.copytree(self.out, harmed)
+        (harmed / "config.json").write_text("{}")
+        weights = next(harmed.glob("*.safetensors"))
+        weights.write_bytes(weights.read_bytes()[:-1] + b"!")
+        for result, kind, is_good in (
+                (inspection, shardweld.Inspection, True), (plan, shardweld.Plan, True), (shardweld.diff(self.out, self.out), shardweld.Comparison, True),
+                (shardweld.diff(self.out, harmed), shardweld.Comparison, False), (shardweld.verify(self.out), shardweld.Verification, True),
+                (shardweld.verify(harmed), shardweld.Verification, False), (shardweld.check(self.out), shardweld.CheckResult, True),
+                (shardweld.check(harmed, target="vllm"), shardweld.CheckResult, False)):
+            with self.subTest(kind, is_good=is_good):
+                self.assertIs(type(result), kind)
+                self.assertEqual((bool(result), bool(result.why)), (is_good, not is_good))
+                for one in dataclasses.fields(kind):
+                    if one.name not in kind.parts and one.name not in ("is_good", "why", "found", "steps"):
+                        self.assertEqual((getattr(result, one.name), result[one.name]), (result.found[one.name],) * 2)
+                self.assertEqual(json.loads(json.dumps(result.found)), result.found)
+                for text in (repr(result), result._repr_html_()):
+                    self.assertTrue(all(part in text for part in ("good", "yes" if is_good else "NO")), text)
+        for tensor, kind, raw in ((inspection.tensors[0], _results.StoredTensor, inspection["tensors"][0]), (plan.tensors[0], _results.PlannedTensor, plan["tensors"][0])):
+            self.assertEqual(dataclasses.asdict(tensor), {name: raw[name] for name in dataclasses.asdict(tensor)})
+            self.assertEqual((type(tensor), tensor["name"]), (kind, tensor.name))
+        self.assertIn("fatal", repr(shardweld.check(harmed).findings[0]))
+        self.assertEqual(shardweld.inspect(weights).tensors[0].shape, list(tensors_in(self.out)[shardweld.inspect(weights).tensors[0].name].shape))
+        self.assertTrue(shardweld.inspect(self.source.parent, steps=True).steps is not None)
         self.assertIsInstance(written.outputs[0], shardweld.WrittenOutput)
+        self.assertIn(str(self.out), repr(written))
 
     def test_a_difference_is_no_exception(self):
         shardweld.merge(self.source, self.out, **self.options)
