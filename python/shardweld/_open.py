@@ -21,11 +21,19 @@ if TYPE_CHECKING:
     from ._options import Dtype, MergeOptions
 
 _NUMPY = {"F64": "f8", "F32": "f4", "F16": "f2", "I64": "i8", "I32": "i4", "I16": "i2", "I8": "i1", "U64": "u8",
-          "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?"}
-_ML_DTYPES = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu"}
-_TORCH = {"F64": "float64", "F32": "float32", "F16": "float16", "BF16": "bfloat16", "I64": "int64", "I32": "int32",
-          "I16": "int16", "I8": "int8", "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8",
-          "BOOL": "bool", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu"}
+          "U32": "u4", "U16": "u2", "U8": "u1", "BOOL": "?", "C64": "c8"}
+_ML_DTYPES = {"BF16": "bfloat16", "F8_E4M3": "float8_e4m3fn", "F8_E5M2": "float8_e5m2", "F8_E8M0": "float8_e8m0fnu",
+              "F8_E4M3FNUZ": "float8_e4m3fnuz", "F8_E5M2FNUZ": "float8_e5m2fnuz"}
+_TORCH = {"F64": "float64", "F32": "float32", "F16": "float16", "I64": "int64", "I32": "int32", "I16": "int16", "I8": "int8",
+          "U64": "uint64", "U32": "uint32", "U16": "uint16", "U8": "uint8", "BOOL": "bool", "C64": "complex64",
+          "F4": "float4_e2m1fn_x2", **_ML_DTYPES}
+
+
+def _typed(library: Any, names: Mapping[str, str], dtype: str) -> Any:
+    found = getattr(library, names.get(dtype, ""), None)
+    if found is None:
+        raise UsageError(f"{library.__name__} has no type for {dtype}", hint="take its bytes with get_bytes, or a newer version")
+    return found
 
 
 def _numpy_type(dtype: str) -> np.dtype[Any]:
@@ -35,7 +43,7 @@ def _numpy_type(dtype: str) -> np.dtype[Any]:
         import ml_dtypes  # type: ignore[import-not-found, unused-ignore]
     except ImportError:
         raise UsageError(f"NumPy has no type for {dtype}", hint='pip install ml_dtypes, or use framework="pt"') from None
-    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, _ML_DTYPES[dtype]))
+    found: np.dtype[Any] = np.dtype(_typed(ml_dtypes, _ML_DTYPES, dtype))
     return found
 
 
@@ -48,7 +56,7 @@ def _new_torch(dtype: str, shape: Sequence[int]) -> tuple[Any, int]:
     import torch
 
     # Whatever default device is set, as loaders of models do: bytes are read into memory of the processor.
-    tensor = torch.empty(tuple(shape), dtype=getattr(torch, _TORCH[dtype]), device="cpu")
+    tensor = torch.empty(tuple(shape), dtype=_typed(torch, _TORCH, dtype), device="cpu")
     return tensor, tensor.data_ptr()
 
 
@@ -133,8 +141,10 @@ class _PlainFile:
 
     @staticmethod
     def _info(name: str, one: Mapping[str, Any]) -> dict[str, Any]:
-        begin, end = one["data_offsets"]
-        return {"name": name, "dtype": one["dtype"], "shape": one["shape"], "bytes": end - begin, "at": begin}
+        (begin, end), shape = one["data_offsets"], one["shape"]
+        if one["dtype"] == "F4" and shape:  # PyTorch's type has two of them
+            shape = [*shape[:-1], shape[-1] // 2]
+        return {"name": name, "dtype": one["dtype"], "shape": shape, "bytes": end - begin, "at": begin}
 
     def read(self, info: Mapping[str, Any], box: Sequence[tuple[int, int]]) -> Any:
         """The bytes of a box, in an array of its own."""

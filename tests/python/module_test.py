@@ -201,6 +201,13 @@ class Reading(BesideMerge):
                 self.assertEqual(opened[name].tobytes(), array.tobytes())
                 self.assertEqual(opened.get_bytes(name), array.tobytes())
                 self.assert_slices(opened.get_slice(name), array, name)
+        odd = pathlib.Path(self.folder.name) / "odd"
+        header = json.dumps({"a": {"dtype": "C64", "shape": [1], "data_offsets": [0, 8]}, "b": {"dtype": "F4", "shape": [2, 4], "data_offsets": [8, 12]}})
+        odd.write_bytes(len(header).to_bytes(8, "little") + header.encode() + bytes(range(12)))
+        with shardweld.safe_open(odd) as opened:
+            self.assertEqual((opened["a"].dtype, opened["a"].tobytes(), opened.get_bytes("b")), (np.complex64, bytes(range(8)), bytes(range(8, 12))))
+            with self.assertRaises(shardweld.UsageError):  # NumPy's has one in a byte
+                opened["b"]
         cut = pathlib.Path(self.folder.name) / "cut"
         for data in (path.read_bytes()[:-1], b"\x05\0\0\0\0\0\0\0hello", b""):
             cut.write_bytes(data)
