@@ -59,11 +59,23 @@ class Examination(Shown, Part):
         return self.found[name]
 
     def _rows(self) -> Iterator[tuple[str, str]]:
-        """What fits on a line each: values as they are, of lists how many there are."""
+        """What there is, on a line each: values as people write them, of long lists how many there are."""
         yield from [("good", "yes")] if self.is_good else [("good", "NO"), ("why", self.why)]
         for key, value in self.found.items():
-            if key not in ("schema", "ok"):
-                yield key, f"{len(value)} of them" if isinstance(value, (list, dict)) and len(str(value)) > 100 else str(value)
+            if key not in ("schema", "ok", "directory") and _shown(value):
+                yield key, _shown(value)
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return f"{value:,}"
+    if isinstance(value, (dict, list)):
+        items = [(f"{key} ", one) for key, one in value.items()] if isinstance(value, dict) else [("", one) for one in value]
+        text = ", ".join(key + _shown(one) for key, one in items if not isinstance(one, (dict, list)))
+        return text if len(text) <= 160 and not any(isinstance(one, (dict, list)) for _, one in items) else f"{len(value)} of them"
+    return "" if value is None else str(value)
 
 
 @dataclass(frozen=True)
@@ -179,6 +191,11 @@ class CheckResult(Examination):
     verdict: str
     findings: list[Finding]
 
+    def _rows(self) -> Iterator[tuple[str, str]]:
+        yield from (row for row in super()._rows() if row[0] != "findings")
+        for one in self.findings:
+            yield "error" if one.fatal else "warning", f"{one.rule}: {one.text}; hint: {one.hint}"
+
 
 @dataclass(frozen=True, repr=False)
 class Delta(Examination):
@@ -215,4 +232,4 @@ class MergeReport(Shown):
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         for one in self.outputs:
-            yield one.directory, f"{one.tensors} tensors, {one.tensor_bytes} bytes in {len(one.files)} file{'s' * (len(one.files) != 1)}; hash {one.root}"
+            yield one.directory, f"{one.tensors:,} tensors, {one.tensor_bytes:,} bytes in {len(one.files)} file{'s' * (len(one.files) != 1)}; hash {one.root}"

@@ -101,7 +101,7 @@ class Cut:
             letter = self.LETTERS[d]
             starts = sorted({one[0] for one in column})
             if len(starts) == 1:
-                text, part = self.ordered(letter, column[0][3], len(pieces) == 1)
+                text, part = self.ordered(letter, column[0][3])
                 axes.append(text if self.is_split else part if column[0][3][0] == "turned" else letter)
                 for k, one in enumerate(column):
                     part_axes[k][one[2]] = part if self.is_split else text
@@ -116,7 +116,7 @@ class Cut:
             wholes = []
             for i, start in enumerate(starts):
                 order = next(one[3] for one in column if one[0] == start)
-                text, part = self.ordered(names[i], order, False)
+                text, part = self.ordered(names[i], order)
                 wholes.append(f"{'xyzuvwst'[i]}: {(text if self.is_split else part).strip('()')}")
                 for k, one in enumerate(column):
                     if one[0] == start:
@@ -129,7 +129,7 @@ class Cut:
             parts.append((name, numbers[k], (labels[k] + ": " if labels[k] else "") + layout))
         return (whole, " ".join(axes)), parts
 
-    def ordered(self, letter, order, is_alone):
+    def ordered(self, letter, order):
         """The dim in the stored tensor and in the saved one."""
         if order[0] != "turned":
             return letter, letter
