@@ -8,14 +8,12 @@ import io
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence, Tuple
 
 from .text import fitted, wrapped
 
@@ -300,28 +298,6 @@ def run(words: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[str]":
         return subprocess.run([program(), *words], env=own_environment(), text=True, check=False, **how)
     except OSError as error:
         raise Failed(LAUNCH, f"cannot run {program()}: {error.strerror}", "put shardweld's bin directory on PATH") from None
-
-
-def lines_of(process: "subprocess.Popen[bytes]", between: Callable[[], None], end: bytes = b"\n") -> Iterator[bytes]:
-    """All that a process writes until it has ended: what it leaves behind may keep its output open. `between` is called every 0.2 seconds, and more often;
-    `end`: a pattern of what ends lines."""
-    assert process.stdout
-    pipe, rest, is_open = process.stdout.fileno(), b"", True
-    while True:
-        has_ended = process.poll() is not None
-        is_ready = is_open and bool(select.select([pipe], [], [], 0 if has_ended else 0.2)[0])
-        some = os.read(pipe, 1 << 16) if is_ready else b""
-        is_open = is_open and (bool(some) or not is_ready)
-        *lines, rest = re.split(end, rest[:1 << 16] + some)
-        yield from lines
-        if has_ended and not some:
-            break
-        if not is_open:
-            time.sleep(0.05)  # it has closed its output, and goes on
-        between()
-    process.stdout.close()
-    if rest:
-        yield rest
 
 
 def read_json(words: Sequence[str]) -> Any:

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import dataclass, field
@@ -19,6 +18,7 @@ from . import command
 from .command import CORRUPT, INTERRUPTED, NO_CLIENT, NO_NETWORK, NO_REPOSITORY, NO_RIGHTS, NO_TOKEN, NOT_FOUND, USAGE, Failed, Given
 from .headers import LONGEST_INDEX, weight_index
 from .redact import redacted
+from .stop import Stop
 from .text import human_bytes
 
 INSTALL = "install the official one (pip install huggingface_hub) or give its path with --hf_cli"
@@ -35,6 +35,7 @@ class Upload:
     is_private: bool
     revision: str
     hf_cli: str
+    stop: Stop
     client: str = ""
     secrets: List[str] = field(default_factory=list)
     # It tells of paths, hosts and people, and is nobody's but its owner's.
@@ -193,25 +194,24 @@ def find_tokens(variables: Dict[str, str]) -> Tuple[bool, List[str], Path]:
 def prepare(asked: Upload) -> None:
     """Finds a client that runs and can upload, and a token: what can be known without a network. Failed(NO_CLIENT), Failed(NO_TOKEN)."""
     has_token, asked.secrets, file = find_tokens(dict(os.environ))
-    asked.client = find_client(asked.hf_cli, asked.secrets)
+    asked.client = find_client(asked)
     if not has_token:
         raise Failed(NO_TOKEN, "uploading needs a Hub token, and there is none",
                      f"run hf auth login, or set HF_TOKEN (looked at HF_TOKEN, HUGGING_FACE_HUB_TOKEN and {file})")
 
 
-def find_client(given: str, secrets: List[str]) -> str:
+def find_client(asked: Upload) -> str:
     """The client that was asked for, else the first on PATH that can upload."""
+    given = asked.hf_cli
     candidates = [os.path.abspath(found) for found in map(shutil.which, [given] if given else ["hf", "huggingface-cli"]) if found]
     if given and not candidates:
         raise Failed(NO_CLIENT, f"--hf_cli {given} is {'not a program that can be run' if '/' in given else 'not on PATH'}", INSTALL)
     what = ""
     for client in candidates:
-        run = ClientRun(secrets)
-        run.run([client, "upload", "--help"], HELP_LIMIT_S)
+        run = ClientRun(asked, [client, "upload", "--help"], limit_s=HELP_LIMIT_S)
         if run.was_stopped:
             raise Failed(INTERRUPTED, f"stopped by a signal while trying {client}")
-        fault = (f"it cannot be started ({run.fault})" if run.fault else
-                 "it does not answer to 'upload --help' within two minutes" if run.took_too_long else
+        fault = (run.fault if run.fault else "it does not answer to 'upload --help' within two minutes" if run.took_too_long else
                  "'upload --help' fails" + (f" ({run.last[:400]})" if run.last else "") if run.code != 0 else
                  # In the help of every version.
                  "" if "repo_id" in run.text.lower() else "it is not the Hub's client ('upload --help' mentions no repository)")
@@ -222,49 +222,23 @@ def find_client(given: str, secrets: List[str]) -> str:
 
 
 class ClientRun:
-    """One run of the client: what it says, secrets replaced, and how it ends. What asks this process to stop is passed on to it."""
+    """One run of the client: what it says, secrets replaced, and how it ended. What asks this process to stop is passed on to it."""
 
-    def __init__(self, secrets: Sequence[str], on_line: Callable[[str], None] = lambda line: None) -> None:
-        self.secrets, self.on_line = secrets, on_line
+    def __init__(self, asked: Upload, words: Sequence[str], on_line: Callable[[str], None] = lambda line: None, limit_s: float = float("inf")) -> None:
+        self.secrets, self.on_line = asked.secrets, on_line
         self.text = self.error = self.last = self.fault = ""
-        self.code = 0
-        self.was_stopped = self.took_too_long = False
-
-    def run(self, words: Sequence[str], limit_s: float = float("inf")) -> None:
-        def stop(number: int, frame: object) -> None:
-            self.was_stopped = True
-
-        noted = [one for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) if signal.getsignal(one) != signal.SIG_IGN]
-        before = [(one, signal.signal(one, stop)) for one in noted]
+        self.code, begun = 0, time.monotonic()
         # No question about new versions, no colours, no held-back output.
         quiet = {"HF_HUB_DISABLE_UPDATE_CHECK": "1", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1"}
         try:
-            with subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  env={**quiet, **command.own_environment()}) as process:
-                end = time.monotonic() + limit_s
-                asked: List[float] = []
+            self.code = asked.stop.run(words, self._take, signal.SIGTERM, signal.SIGTERM, {**quiet, **command.own_environment()}, GRACE_S, limit_s, b"[\r\n]")
+        except Failed as failed:
+            self.fault = failed.what
+        self.was_stopped, self.took_too_long = bool(asked.stop.why()), time.monotonic() - begun > limit_s
 
-                def insist() -> None:
-                    self.took_too_long = self.took_too_long or time.monotonic() > end
-                    if self.was_stopped or self.took_too_long:
-                        asked.append(time.monotonic())
-                        if len(asked) == 1:
-                            process.terminate()
-                        elif asked[-1] - asked[0] > GRACE_S:
-                            process.kill()
-
-                for line in command.lines_of(process, insist, rb"[\r\n]"):
-                    self._take(line)
-                self.code = process.wait()
-        except OSError as error:
-            self.fault = error.strerror or str(error)
-        finally:
-            for one, handler in before:
-                signal.signal(one, handler)
-
-    def _take(self, raw: bytes) -> None:
-        if raw:
-            line = shown(redacted(raw[:65536].decode(errors="replace"), self.secrets))[:4096]
+    def _take(self, said: str) -> None:
+        if said:
+            line = shown(redacted(said[:65536], self.secrets))[:4096]
             self.text = (self.text + line + "\n")[-65536:]
             if re.match(r"[^ :]*Error:", line):
                 self.error = line
@@ -291,7 +265,7 @@ def send(asked: Upload, sizes: Dict[str, int], teller: Teller) -> None:
         teller.tell("end", f"uploaded {asked.directory} to {asked.repository}: {human_bytes(size)} in {time.monotonic() - begun:.1f} s", bytes=size)
         return
     if run.fault:
-        code, what = NO_CLIENT, f"the client cannot be started ({run.fault})"
+        code, what = NO_CLIENT, run.fault
     elif run.was_stopped:
         code, what = INTERRUPTED, "the upload was stopped by a signal"
     elif run.code < 0:
@@ -318,9 +292,7 @@ def _run_client(asked: Upload, sizes: Dict[str, int], teller: Teller) -> ClientR
         if now != before:
             teller.tell("sent", f"uploading: {100 * now // sum(sizes.values())} %", bytes=now)
 
-    run = ClientRun(asked.secrets, on_line)
-    run.run(words + [word for name in asked.kept_back for word in ("--exclude", name)])
-    return run
+    return ClientRun(asked, words + [word for name in asked.kept_back for word in ("--exclude", name)], on_line)
 
 
 class Bars:
@@ -367,7 +339,7 @@ def failure_of(output: str) -> Tuple[int, str]:
 
 def run(given: Given) -> int:
     """As a step of a merge only what can be known before there is a model ("check"), or all but the look at the model, which the merge has just made."""
-    asked = Upload(given.get("local_dir"), given.get("hf_upload_path"), "private" in given, given.get("revision"), given.get("hf_cli"))
+    asked = Upload(given.get("local_dir"), given.get("hf_upload_path"), "private" in given, given.get("revision"), given.get("hf_cli"), Stop())
     teller, step, sizes = Teller(given), given.get("merge_step"), {}  # type: Teller, str, Dict[str, int]
     try:
         if not step and (not asked.directory or not asked.repository):

@@ -4,6 +4,7 @@ import pathlib
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "python" / "commands"))
 from shardweld_commands import upload  # noqa: E402
@@ -52,8 +53,8 @@ class Names(unittest.TestCase):
             self.assertEqual(verdict(upload.check_branch, name)[0], USAGE, name)
 
     def test_a_command_that_a_shell_understands(self):
-        self.assertEqual(upload.Upload("out", "me/model", False, "", "").retry(), "shardweld upload out --hf_upload_path me/model")
-        self.assertEqual(upload.Upload("it is here", "me/model", True, "b", "/x/hf").retry(),
+        self.assertEqual(upload.Upload("out", "me/model", False, "", "", mock.Mock()).retry(), "shardweld upload out --hf_upload_path me/model")
+        self.assertEqual(upload.Upload("it is here", "me/model", True, "b", "/x/hf", mock.Mock()).retry(),
                          "shardweld upload 'it is here' --hf_upload_path me/model --private --revision b --hf_cli /x/hf")
 
 

@@ -1,21 +1,24 @@
 """shardweld watch: merges each step of a training run as soon as it is complete, in a loop over `shardweld merge`."""
 import os
 import shutil
+import signal
 import subprocess
 
 from ..command import TARGET, Command, Failed, Given
-from .children import Stop, Voice, deadline
+from ..stop import Stop
 from .mounter import Mounter
 from .request import Request, moment_of, refuse_ranks, seconds_of
 from .steward import Steward
+from .voice import Voice, deadline
 
 
 def _watch(given: Given) -> int:
     refuse_ranks()
     voice = Voice(given.get("progress", "auto"), "quiet" in given, "verbose" in given)
     try:
+        signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         stop = Stop()
-        asked = Request(given)
+        asked = Request(given, stop)
         stop.deadline = deadline(seconds_of(given, "stop_before"), moment_of(given, "stop_at"))
         if asked.is_polite:  # processor and disk are the trainer's first; what is run inherits it
             os.nice(19)

@@ -9,6 +9,7 @@ from typing import List, Optional, Tuple
 
 from .. import command
 from ..command import NOT_FOUND, UNSUPPORTED, USAGE, Failed, Given
+from ..stop import Stop
 from .steps import ask
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -69,7 +70,7 @@ def refuse_ranks() -> None:
 class Request:
     """What a watch is asked for: Failed for what is known to be wrong before there is anything to merge."""
 
-    def __init__(self, given: Given) -> None:
+    def __init__(self, given: Given, stop: Stop) -> None:
         for name, what in (("local_dir", "no run is given"), ("target_dir", "no target is given")):
             if name not in given:
                 raise Failed(USAGE, what, "name the directory of the run and that of the outputs: shardweld watch RUN OUT")
@@ -110,7 +111,7 @@ class Request:
             from ..upload import Upload, check_branch, check_repository, prepare
             check_repository(given.get("hf_upload_path"))
             check_branch(given.get("revision").replace("{n}", "0"))
-            prepare(Upload("", given.get("hf_upload_path"), False, "", given.get("hf_cli")))
+            prepare(Upload("", given.get("hf_upload_path"), False, "", given.get("hf_cli"), stop))
         if self.delta_dir:
             from ..delta import load_packages
             load_packages()

@@ -8,11 +8,12 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .. import command
 from ..command import CORRUPT, INCOMPLETE, INTERNAL, INTERRUPTED, IO, LAUNCH, LOCKED, MEMORY, MISMATCH, NO_CLIENT, NOT_FOUND, SPACE, STOPPED, TARGET, UNSUPPORTED, USAGE, Failed
+from ..stop import Stop
 from ..text import counted, duration, human_bytes
 from . import books
-from .children import Stop, Voice
 from .request import Request
 from .steps import Look, Lookout, Ready, Step, files_of, print_of, steps_in
+from .voice import Voice
 
 REPORT, _PARTIAL, _REMOVED, _DONE = "shardweld_report.json", ".shardweld-partial", ".shardweld-removed", ".shardweld-done-"
 _ENDS_WATCH = (STOPPED, INTERNAL, MEMORY, LAUNCH)        # the next step would end with it, too
