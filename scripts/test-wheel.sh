@@ -93,7 +93,7 @@ options = {"hf_config": case + "/hf"}
 with shardweld.safe_open(case + "/source", **options) as opened:
     read = {name: opened.get_bytes(name) for name in opened.keys()}
 shardweld.merge(case + "/source", out, report=out + ".json", **options)
-with shardweld.safe_open(out, backend="hf") as opened:
+with shardweld.safe_open(out) as opened:
     assert read == {name: opened.get_bytes(name) for name in opened.keys()}
 assert shardweld.verify(out, report=out + ".json")
 shardweld.merge(case + "/source", out + "-h5", output_format="hdf5", **options)

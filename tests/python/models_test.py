@@ -51,7 +51,7 @@ transformers.logging.set_verbosity_error()
 CASES = ["megatron/llama-tp4-legacy-bf16", "megatron/qwen2-tied-tp2-zarr", "megatron/qwen3moe-tp2-ep2-torchdist-bf16",
          "megatron/mixtral-ep2-pp2-legacy-bf16", "megatron/deepseekv3-mtp-pp2-torchdist-bf16", "torch/plain_w1_bf16_gpt_oss",
          "torch/plain_w1_bf16_gemma3", "torch/fsdp2_qwen2vl_w2_bf16", "torch/fsdp2_w4_bf16_qwen2_tied",
-         "torch/fsdp1_w2_fp32_llama", "megatron/deepseekv3-mtp-pp2-torchdist-bf16", "bytecheckpoint/ddp_w2_fp32_qwen3"]
+         "torch/fsdp1_w2_fp32_llama", "bytecheckpoint/ddp_w2_fp32_qwen3"]
 
 
 def checkpoint(case):
