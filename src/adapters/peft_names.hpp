@@ -61,6 +61,7 @@ struct Module {
     bool is_parameter = false;  ///< a parameter that is wrapped on its own, see parameters.hpp
     Index depth = 0;            ///< how many wrappers of the same module are around this one
     Index rank = 0;
+    Index n_pairs = 1;  ///< of factors, each of that rank, in one: A below A, B beside B
     Index n_in = 0;
     Index n_out = 0;
     std::size_t a = 0;                     ///< [rank, n_in]

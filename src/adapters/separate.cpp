@@ -293,22 +293,25 @@ void join_twins(std::vector<Tensor>& tensors, const std::set<std::string>& twins
         if (first.name != second.name || !twins.contains(read_name(first.name).module_name)) {
             continue;
         }
-        if (first.dtype != second.dtype || first.shape != second.shape) {
-            throw Error(ErrorCode::mismatch,
-                        "the adapter holds " + printable(first.name) +
-                            " twice, the other under .modules_to_save., as " +
-                            shape_text(first.shape) + " and " + shape_text(second.shape),
-                        "save the adapter again: only one of them was trained");
-        }
-        for (catalogue::Piece& piece : second.pieces) {
-            ++piece.replica;
-        }
-        std::ranges::move(second.pieces, std::back_inserter(first.pieces));
+        join_copy(first, std::move(second));
         tensors.erase(tensors.begin() + static_cast<std::ptrdiff_t>(i--));
     }
 }
 
 }  // namespace
+
+void join_copy(Tensor& kept, Tensor copy) {
+    if (kept.dtype != copy.dtype || kept.shape != copy.shape) {
+        throw Error(ErrorCode::mismatch,
+                    "the adapter holds " + printable(kept.name) + " twice, as " +
+                        shape_text(kept.shape) + " and " + shape_text(copy.shape),
+                    "save the adapter again: only one of them was trained");
+    }
+    for (catalogue::Piece& piece : copy.pieces) {
+        ++piece.replica;
+    }
+    std::ranges::move(copy.pieces, std::back_inserter(kept.pieces));
+}
 
 bool holds_adapter(const Catalogue& catalogue) {
     return holds_name(catalogue, [](const PeftName& name, const std::string& stored) {

@@ -39,6 +39,10 @@ struct Separated {
     std::vector<catalogue::Ignored> replaced;  ///< of the base, by those trained as a whole
 };
 
+/// Makes `copy` pieces of `kept` that must equal it. Error(mismatch) where it has another type or
+/// shape.
+void join_copy(catalogue::Tensor& kept, catalogue::Tensor copy);
+
 /// Whether some tensor is part of an adapter.
 bool holds_adapter(const catalogue::Catalogue& catalogue);
 

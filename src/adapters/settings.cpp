@@ -71,6 +71,9 @@ class SettingsResolver {
         for (const Module& module : modules_) {
             settings_.scales.push_back(scale(module));
         }
+        for (const Module& module : modules_) {
+            name_pairs(module);
+        }
         settings_.config_text = with_nonfinite(config_.dump(2)) + "\n";
         return std::move(settings_);
     }
@@ -297,8 +300,28 @@ class SettingsResolver {
         }
     }
 
+    [[nodiscard]] double alpha_of(const Module& module) const {
+        return by_pattern(declared_, "alpha_pattern", module.path).value_or(alpha_);
+    }
+
+    /// PEFT has one pair for a module: of a higher rank, with an alpha that scales it as before.
+    void name_pairs(const Module& module) {
+        if (module.n_pairs > 1) {
+            const auto n = static_cast<double>(module.n_pairs);
+            const auto put_first = [&](const char* field, const ordered_json& value) {
+                ordered_json patterns = ordered_json::object();
+                patterns[module.path] = value;  // the first one that matches counts
+                patterns.update(config_[field]);
+                config_[field] = std::move(patterns);
+            };
+            put_first("rank_pattern", module.rank * module.n_pairs);
+            put_first("alpha_pattern",
+                      number(alpha_of(module) * (is_on("use_rslora") ? std::sqrt(n) : n)));
+        }
+    }
+
     [[nodiscard]] double scale(const Module& module) const {
-        const double alpha = by_pattern(declared_, "alpha_pattern", module.path).value_or(alpha_);
+        const double alpha = alpha_of(module);
         if (!(std::isfinite(alpha) && alpha > 0)) {
             throw Error(ErrorCode::mismatch,
                         sources_.adapter_config.path + " gives " + printable(module.path) +

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -26,7 +27,7 @@ DATA = ("megatron", "megatron_families", "megatron_more", "torch")
 EMBEDDING = re.compile(r"embed|wte|wpe|lm_head|output\.weight|output_layer")
 REFUSALS = (*merge.REFUSALS, 13)
 ABOUT = """Puts a pair of factors on one matrix of each kind of every model of tests/data, as PEFT names them beside the model and as Megatron-Bridge
-does in a legacy save that reshape writes of it, and folds it into the model, into training files, or splits it. It must be refused with a documented code,
+does in legacy saves of one and two ranks that reshape writes of it, and folds it into the model, into training files, splits or drops it. It must be refused with a documented code,
 or the folded weight is W + alpha/r B A and all others are as they were, and what is split off folds to the same. Anything else, such as code 70, is printed as
     FAILED fixture | matrix | what | code | detail
 and exit code 1."""
@@ -75,6 +76,7 @@ class Factors:
     def __init__(self, program, fixture, work):
         self.program, self.fixture, self.work = program, fixture, os.path.join(work, fixture.name.replace("/", "+"))
         self.model = self.place("model")
+        self.whole_shapes = {}  # of the weights of one rank
 
     def place(self, name):
         return os.path.join(self.work, name)
@@ -148,21 +150,33 @@ class Factors:
 
     def inside(self):
         """As Megatron-Bridge's names in the files of a run."""
-        plain, source = self.place("plain"), self.place("source")
-        code, message = trips.run(self.program, "reshape", self.model, plain, "--to", "legacy")
+        return [*self.of_ranks(1), *self.of_ranks(2)]
+
+    def of_ranks(self, n_ranks):
+        """Of so many tensor-parallel ranks."""
+        plain, source = self.place(f"plain{n_ranks}"), self.place("source")
+        code, message = trips.run(self.program, "reshape", self.model, plain, "--to", f"legacy:tp={n_ranks}")
         if code != 0:
-            return [Try("", "reshape", "refused" if code in REFUSALS else "failed", f"{code} {message}")]
-        file = next(os.path.join(root, name) for root, _, names in os.walk(plain) for name in names if name == "model_optim_rng.pt")
-        inner = os.path.relpath(file, plain)
-        save = add_factors.Save(file)
+            return [Try("", f"reshape to {n_ranks}", "refused" if code in REFUSALS else "failed", f"{code} {message}")]
+        inner = sorted(os.path.relpath(os.path.join(root, name), plain) for root, _, names in os.walk(plain) for name in names
+                       if name == "model_optim_rng.pt")
+        saves = [add_factors.Save(os.path.join(plain, file)) for file in inner]
+        shapes = {name: save.tensor(name).args[2] for save in saves[:1] for name in save.model if isinstance(name, str) and name.endswith(".weight")
+                  and save.tensor(name) is not None and len(save.tensor(name).args[2]) == 2 and save.tensor(name).args[0].fields[1].place[1] == "FloatStorage"}
+        if n_ranks == 1:
+            self.whole_shapes = shapes
 
         def write(names, **options):
             shutil.rmtree(source, ignore_errors=True)
             shutil.copytree(plain, source)
-            made = add_factors.Save(os.path.join(source, inner))
+            made = [add_factors.Save(os.path.join(source, file)) for file in inner]
             for seed, name in enumerate(names):
-                add_factors.add(made, name, seed, options)
-            made.write()
+                if n_ranks == 1:
+                    add_factors.add(made[0], name, seed, options)
+                else:
+                    add_factors.add_to_ranks(made, name, seed, self.whole_shapes[name], options)
+            for save in made:
+                save.write()
 
         def expected(names):
             write(names, sum="yes")
@@ -173,19 +187,24 @@ class Factors:
 
         def run(names, is_compared):
             arguments = ("merge", source, "--hf_config", self.model, "--lora_alpha", "4")
+            at = f"in Megatron's names of {n_ranks}"
             write(names)
-            fold = self.tried(names, "fold in Megatron's names", (lambda: expected(names)) if is_compared else None, *arguments, "--lora", "fold")
+            fold = self.tried(names, "fold " + at, (lambda: expected(names)) if is_compared else None, *arguments, "--lora", "fold")
             yield fold
             shutil.rmtree(self.place("folded"), ignore_errors=True)
             if fold.outcome == "same":
                 os.rename(self.place("out"), self.place("folded"))
             write(names)
-            split = self.tried(names, "split in Megatron's names", None, *arguments)
+            split = self.tried(names, "split " + at, None, *arguments)
             detail = self.folded_again() if fold.outcome == split.outcome == "same" else ""
             yield dataclasses.replace(split, outcome="failed", detail=detail) if detail else split
+            yield self.tried(names, "drop " + at, lambda: edit_safetensors.read(self.model), *arguments, "--lora", "drop")
+            shown = subprocess.run([self.program, "inspect", source, "--json", "-q"], capture_output=True, text=True, check=False, env=merge.environment())
+            missing = [name for name in names if name[:-len("weight")] + "adapter.linear_out" not in shown.stdout]
+            yield dataclasses.replace(fold, what="inspect " + at, outcome="failed" if shown.returncode or missing else "same", detail=f"{missing} {shown.stderr}")
 
-        return self.each([name for name in save.model if isinstance(name, str) and name.endswith(".weight") and save.tensor(name) is not None
-                          and len(save.tensor(name).args[2]) == 2 and save.tensor(name).args[0].fields[1].place[1] == "FloatStorage"], run)
+        # Where rows fill up a vocabulary, their number is that of the ranks.
+        return self.each([name for name in shapes if name in self.whole_shapes], run)
 
     def all(self, wanted):
         os.makedirs(self.work)

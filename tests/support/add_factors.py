@@ -88,6 +88,33 @@ def add(save, name, seed, options):
         begin += int(n)
 
 
+def add_to_ranks(saves, name, seed, whole, options):
+    """As tensor-parallel ranks have it: each has rows of B, and of A rows where they share the weight's, else columns. `whole`: the shape of the weight."""
+    n_in = whole[1]
+    down, up = values(seed, RANK * n_in), values(seed + 1, RANK * saves[0].tensor(name).args[2][0] * len(saves))
+    for rank, save in enumerate(saves):
+        like = save.tensor(name)
+        rows, cols = like.args[2]
+        is_by_columns = cols != n_in
+        own_down = array.array("f", (value for row in range(RANK) for value in down[row * n_in + rank * cols:row * n_in + (rank + 1) * cols])) if is_by_columns else down
+        own_up = up[:RANK * rows] if is_by_columns or rows == whole[0] else up[RANK * rows * rank:RANK * rows * (rank + 1)]
+        if "sum" in options:
+            at = save.record(like.args[0].fields[2])
+            weight = array.array("f", save.records[at])
+            for i, change in enumerate(product(own_down, own_up, cols)):
+                weight[like.args[1] + i] += change
+            save.records[at] = weight.tobytes()
+            continue
+        of_rank = rows // len(saves)
+        if is_by_columns:
+            own_up = own_up[RANK * of_rank * rank:RANK * of_rank * (rank + 1)]
+        elif rows != whole[0]:
+            own_down = own_down[n_in * RANK // len(saves) * rank:n_in * RANK // len(saves) * (rank + 1)]
+        stem = name[:-len("weight")] + "adapter."
+        save.put(stem + "linear_in.weight", like, (len(own_down) // cols, cols), own_down)
+        save.put(stem + "linear_out.weight", like, (len(own_up) // RANK, RANK), own_up)
+
+
 def main():
     options = dict(option.split("=", 1) for option in sys.argv[2:])
     save, found = Save(sys.argv[1]), []

@@ -122,27 +122,31 @@ class AdapterBinder {
             return;
         }
         surround(std::move(parts.whole_modules), std::move(parts.saved_tensors));
-        leave_tied_rows(parts.adapter);
+        join_tied_rows(parts.adapter);
         take_adapter(bind_saved(std::move(parts.adapter)));
     }
 
     /// Rows that were trained of the embedding stand again under the head that is tied to it.
-    void leave_tied_rows(Catalogue& adapter) {
-        std::erase_if(adapter.tensors, [&](const catalogue::Tensor& tensor) {
-            const adapters::PeftName name = adapters::read_name(tensor.name);
-            const std::string weight = plan::renamed(*model_.recipe, name.module_name + ".weight");
-            const bool is_copy =
-                name.role == adapters::TensorRole::rows &&
-                !adapters::own_tokens_of(sources_.adapter_config, name.module_name) &&
-                std::ranges::any_of(model_.recipe->same, [&](const models::SameRule& rule) {
-                    return model_.symbols->holds(rule.condition) && is_called(rule.a, weight);
-                });
-            if (is_copy) {
-                model_.binding.ledger.ignore(tensor.name, "the embedding's rows again",
-                                             catalogue::stored_bytes(tensor));
+    void join_tied_rows(Catalogue& adapter) const {
+        const auto rows_of = [&](const std::string& logical) {
+            return std::ranges::find_if(adapter.tensors, [&](const catalogue::Tensor& tensor) {
+                const adapters::PeftName name = adapters::read_name(tensor.name);
+                return name.role == adapters::TensorRole::rows &&
+                       is_called(logical,
+                                 plan::renamed(*model_.recipe, name.module_name + ".weight"));
+            });
+        };
+        for (const models::SameRule& rule : model_.recipe->same) {
+            const auto copy = rows_of(rule.a);
+            const auto kept = rows_of(rule.b);
+            if (model_.symbols->holds(rule.condition) && copy != adapter.tensors.end() &&
+                kept != adapter.tensors.end() &&
+                !adapters::own_tokens_of(sources_.adapter_config,
+                                         adapters::read_name(copy->name).module_name)) {
+                adapters::join_copy(*kept, std::move(*copy));
+                adapter.tensors.erase(copy);
             }
-            return is_copy;
-        });
+        }
     }
 
     /// The rows of a vocabulary that the adapter has, and config.json does not; nullopt: no others.
@@ -440,6 +444,12 @@ class AdapterBinder {
         require_base_of(modules);
         // How many experts a parameter has, its factors alone do not tell.
         std::erase_if(modules, [](const adapters::Module& one) { return one.is_parameter; });
+        for (adapters::Module& module : modules) {
+            if (const auto use = uses_.find(module.path); use != uses_.end()) {
+                module.n_pairs = use->second.n_pairs;
+                module.rank /= module.n_pairs;
+            }
+        }
         model_.adapter_config = resolve_modules(modules).config_text;
         beside_ = std::move(saved);
     }
@@ -523,7 +533,11 @@ class AdapterBinder {
     /// What the layouts of a framework's factors tell of the modules, whatever no file says.
     void say_of_uses() {
         nlohmann::ordered_json said = sources_.train_meta.json();
+        std::vector<std::string> predicting;
         for (const auto& [path, use] : uses_) {
+            if (use.is_prediction) {
+                predicting.push_back(path);
+            }
             if (use.is_module && use.parameter.is_turned) {
                 said["fan_in_fan_out"] = true;
             }
@@ -533,6 +547,14 @@ class AdapterBinder {
             }
         }
         sources_.train_meta = {sources_.train_meta.path, said.dump()};
+        if (!predicting.empty() && lora_ == Lora::split) {
+            warn("adapter_settings",
+                 "the adapter changes " + counted(predicting.size(), "module") +
+                     " of layers that predict further tokens (MTP): " + listed(predicting) +
+                     ": they are written under the names that the hub's files have, but no class "
+                     "that PEFT loads has them, and it leaves their factors out without an error; "
+                     "--lora fold adds them to the weights");
+        }
     }
 
     /// The adapter's tensors stand behind the model's, in a file of their own.

@@ -495,18 +495,12 @@ void recut_operands(const plan::Binding& whole, CutFactors& cut) {
 /// Error(unsupported) for what PEFT has no names for, though it can be folded.
 void require_modules(const CutFactors& factors) {
     for (const auto& [path, use] : factors.uses) {
-        const std::string& tensor = use.parameter.parts.front().target;
-        std::string why;
-        if (use.is_prediction) {
-            why = "the adapter changes " + printable(tensor) +
-                  ", of a layer that predicts further tokens (MTP): no class that PEFT loads has "
-                  "it, and its factors would be left out";
-        } else if (use.n_pairs > 1) {
-            why = "the adapter has " + std::to_string(use.n_pairs) + " pairs of factors for " +
-                  printable(tensor) + ", where PEFT has one";
-        }
-        if (!why.empty()) {
-            throw Error(ErrorCode::unsupported, why, "use --lora fold");
+        if (use.n_pairs > 1 && !use.is_module) {
+            throw Error(ErrorCode::unsupported,
+                        "the adapter has " + std::to_string(use.n_pairs) +
+                            " pairs of factors for " +
+                            printable(use.parameter.parts.front().target) + ", where PEFT has one",
+                        "use --lora fold");
         }
     }
 }

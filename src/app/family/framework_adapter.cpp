@@ -339,7 +339,7 @@ FrameworkAdapter bind_framework_adapter(Catalogue stored, const HeldModel& frame
     FrameworkAdapter adapter;
     if (!is_empty(stored)) {
         const models::Recipe recipe = of_stored(stored, framework, form);
-        require_order(stored, framework, joined);
+        order_segments(stored, framework, joined);
         adapter.factors =
             plan::bind(std::move(stored), {&recipe, &form.dialect, &symbols}, factors);
         CutFactors cut = is_beside ? cut_for_modules(adapter.factors, framework, tree)

@@ -19,27 +19,31 @@ using catalogue::Catalogue;
 
 namespace {
 
-/// [gate of rank 0; up of rank 0; gate of rank 1; ...] as [gate; up].
-void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
+/// Rows of rank 0 of all segments, then those of rank 1, as the rows of all ranks segment by
+/// segment. `ends`: where the rows of each segment end.
+void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks, const std::vector<Index>& ends) {
     const std::size_t rows = tensor.shape.size() - 2;
-    const Index half = tensor.shape[rows] / (2 * n_ranks);
+    const Index of_rank = tensor.shape[rows] / n_ranks;
     std::vector<catalogue::Piece> pieces;
     for (const catalogue::Piece& piece : tensor.pieces) {
-        const Index rank = piece.patch.axes[rows].lo / (2 * half);
-        if (piece.patch.axes[rows].extent != 2 * half ||
-            piece.patch.axes[rows].lo != rank * 2 * half) {
+        const Index rank = piece.patch.axes[rows].lo / of_rank;
+        if (piece.patch.axes[rows].extent != of_rank ||
+            piece.patch.axes[rows].lo != rank * of_rank ||
+            std::ranges::any_of(ends, [&](Index end) { return end % n_ranks != 0; })) {
             throw Error(ErrorCode::unsupported,
                         "the pieces of " + printable(tensor.name) + " are not the rows of " +
                             std::to_string(n_ranks) +
                             " tensor-parallel ranks: their order is not known",
                         kMergeThere);
         }
-        for (const Index part : {0, 1}) {
+        Index begin = 0;
+        for (const Index end : ends) {
             catalogue::Piece& own = pieces.emplace_back(piece);
             layout::Axis& axis = own.patch.axes[rows];
-            own.patch.offset += part * half * axis.stride;
-            axis.lo = (part * n_ranks + rank) * half;
-            axis.extent = half;
+            own.patch.offset += begin / n_ranks * axis.stride;
+            axis.extent = (end - begin) / n_ranks;
+            axis.lo = begin + rank * axis.extent;
+            begin = end;
         }
     }
     tensor.pieces = std::move(pieces);
@@ -49,6 +53,30 @@ void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks) {
 bool is_cut_in_segments(const models::Line& weight) {
     const layout::Dim& rows = weight.layout.dims[weight.layout.dims.size() - 2];
     return rows.size() > 1 && rows.front().name == "t" && !rows.back().segments.empty();
+}
+
+using SegmentEnds = std::vector<std::pair<std::string, Index>>;
+
+/// Labels of the weight's segments and where their rows end.
+SegmentEnds rows_by_segment(const plan::StoreMatch& weight, const models::Symbols& symbols) {
+    const auto bound = layout::BoundLayout::bind(
+        weight.line->layout,
+        [&](const std::string& symbol) { return symbols.value(symbol, weight.captures); });
+    const std::vector<Index>& shape = bound.shape();
+    std::vector<layout::SegmentPatch> patches;
+    bound.lower(layout::dense_shape(shape), patches);
+    std::map<Index, std::string> begins;
+    for (const layout::SegmentPatch& one : patches) {
+        begins.emplace(one.patch.offset / shape.back() % shape[shape.size() - 2],
+                       bound.segments()[static_cast<std::size_t>(one.segment)].label);
+    }
+    SegmentEnds found;
+    for (auto at = begins.begin(); at != begins.end(); ++at) {
+        const auto next = std::next(at);
+        found.emplace_back(at->second,
+                           next == begins.end() ? shape[shape.size() - 2] : next->first);
+    }
+    return found;
 }
 
 /// B whose segments are stored one by one ("X.linear_out.weight.z"), as the weight's are, is one
@@ -89,29 +117,6 @@ class SegmentJoiner {
         return factor.substr(0, factor.size() - names_.up.size()) + ".weight";
     }
 
-    /// Labels of the weight's segments and where their rows end.
-    [[nodiscard]] std::vector<std::pair<std::string, Index>> rows_by_segment(
-        const plan::StoreMatch& weight) const {
-        const auto bound = layout::BoundLayout::bind(
-            weight.line->layout,
-            [&](const std::string& symbol) { return symbols_.value(symbol, weight.captures); });
-        const std::vector<Index>& shape = bound.shape();
-        std::vector<layout::SegmentPatch> patches;
-        bound.lower(layout::dense_shape(shape), patches);
-        std::map<Index, std::string> begins;
-        for (const layout::SegmentPatch& one : patches) {
-            begins.emplace(one.patch.offset / shape.back() % shape[shape.size() - 2],
-                           bound.segments()[static_cast<std::size_t>(one.segment)].label);
-        }
-        std::vector<std::pair<std::string, Index>> found;
-        for (auto at = begins.begin(); at != begins.end(); ++at) {
-            const auto next = std::next(at);
-            found.emplace_back(at->second,
-                               next == begins.end() ? shape[shape.size() - 2] : next->first);
-        }
-        return found;
-    }
-
     [[nodiscard]] catalogue::Tensor joined(const std::string& name,
                                            std::map<std::string, catalogue::Tensor> parts) const {
         const std::size_t rows = parts.begin()->second.shape.size() - 2;
@@ -121,7 +126,7 @@ class SegmentJoiner {
         whole.pieces.clear();
         Index begin = 0;
         for (const auto& [label, end] :
-             weight ? rows_by_segment(*weight) : std::vector<std::pair<std::string, Index>>()) {
+             weight ? rows_by_segment(*weight, symbols_) : SegmentEnds()) {
             const auto part = parts.extract(label);
             if (!part || part.mapped().shape[rows] != end - begin) {
                 throw Error(ErrorCode::mismatch,
@@ -207,18 +212,20 @@ void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& nam
         for (const models::LoraForm::SharedFactor& shared : form.shared) {
             if (shared.labels == std::vector<std::string>{"gate", "up"} &&
                 shared.name.match(down, [&](const std::string& s) { return symbols.value(s); })) {
-                undo_rank_order(tensor, n_ranks->second);
+                const Index n_rows = tensor.shape[tensor.shape.size() - 2];
+                undo_rank_order(tensor, n_ranks->second, {n_rows / 2, n_rows});
                 break;
             }
         }
     }
 }
 
-void require_order(const Catalogue& factors, const HeldModel& framework,
-                   const std::set<std::string>& joined) {
+void order_segments(Catalogue& factors, const HeldModel& framework,
+                    const std::set<std::string>& joined) {
     const models::LoraNames& names = *framework.dialect->lora;
     const plan::StoreMatcher weights(*framework.dialect, *framework.recipe, *framework.symbols);
-    for (const catalogue::Tensor& tensor : factors.tensors) {
+    const auto stated = factors.facts.find("tp");
+    for (catalogue::Tensor& tensor : factors.tensors) {
         if (!tensor.name.ends_with(names.up) || tensor.shape.size() < 2 ||
             joined.contains(tensor.name)) {
             continue;
@@ -230,14 +237,20 @@ void require_order(const Catalogue& factors, const HeldModel& framework,
             std::ranges::all_of(tensor.pieces, [&](const catalogue::Piece& piece) {
                 return piece.patch.axes[rows].extent == tensor.shape[rows];
             });
-        if (weight && !is_whole && is_cut_in_segments(*weight->line) &&
-            models::labels_of(*weight->line) != std::vector<std::string>{"gate", "up"}) {
+        if (!weight || is_whole || !is_cut_in_segments(*weight->line) ||
+            models::labels_of(*weight->line) == std::vector<std::string>{"gate", "up"}) {
+            continue;
+        }
+        const SegmentEnds segments = rows_by_segment(*weight, *framework.symbols);
+        if (stated == factors.facts.end() || segments.back().second != tensor.shape[rows]) {
             throw Error(ErrorCode::unsupported,
                         printable(tensor.name) +
                             " is stored in the pieces of several tensor-parallel ranks, each with "
-                            "rows of all parts of the weight: their order is not known",
+                            "rows of all parts of the weight, and nothing says of how many",
                         kMergeThere);
         }
+        undo_rank_order(tensor, stated->second,
+                        collect_list(segments, [](const auto& one) { return one.second; }));
     }
 }
 

@@ -31,10 +31,10 @@ std::set<std::string> join_segments(catalogue::Catalogue& factors, const HeldMod
 void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
                       const models::Symbols& symbols, catalogue::Catalogue& factors);
 
-/// Error(unsupported) for B of a weight in segments in pieces of several ranks, but for gate and
-/// up, whose order is known: whether the rows of each rank were put in order, nothing stored says.
-/// `joined`: what was stored by segments.
-void require_order(const catalogue::Catalogue& factors, const HeldModel& framework,
-                   const std::set<std::string>& joined);
+/// B of a weight in segments, in pieces of the tensor-parallel ranks, has the rows of each rank
+/// together (ColumnParallelLinear): they come in the order of the weight's. Gate and up are in
+/// order. `joined`: what was stored by segments. Error(unsupported) for other pieces.
+void order_segments(catalogue::Catalogue& factors, const HeldModel& framework,
+                    const std::set<std::string>& joined);
 
 }  // namespace shardweld::app
