@@ -68,6 +68,10 @@ void Proof::read_all(const GivesUp& gives_up) {
 
 std::string Proof::prove(const GivesUp& gives_up) {
     const std::lock_guard proving(proving_);
+    {
+        const std::lock_guard lock(mutex_);
+        failures_.clear();
+    }
     try {
         read_all(gives_up);
         const std::lock_guard lock(mutex_);

@@ -41,7 +41,7 @@ class Proof {
     std::mutex mutex_;    ///< of what follows
     bool is_proved_ = false;
     std::optional<execute::RecordCounts> proved_;  ///< by `prove`
-    std::vector<Error> failures_;                  ///< the first ones, each once
+    std::vector<Error> failures_;  ///< since the last proof began: the first ones, each once
 };
 
 }  // namespace shardweld::mount

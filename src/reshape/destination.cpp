@@ -74,9 +74,12 @@ std::string allowed(const FormRow& row) {
     if (row.options.empty()) {
         return "give " + std::string(row.name) + " alone";
     }
-    return std::string(row.name) + " takes " + joined(row.options, ", ", [](const FormOption& o) {
-               return std::string(o.name) + "=" + joined(o.words, "|");
-           });
+    return std::string(row.name) + " takes " +
+           joined(row.options, ", ",
+                  [](const FormOption& o) {
+                      return std::string(o.name) + "=" + joined(o.words, "|");
+                  }) +
+           (row.form == Form::torch_dist ? "; it is loaded at any tp, pp and ep" : "");
 }
 
 [[noreturn]] void refuse(const std::string& what, const std::string& hint) {

@@ -210,6 +210,21 @@ mounted --local_dir "$WORK/copy/source" --check_crc off
 cat "$mnt/model.safetensors" >/dev/null || fail "--check_crc off"
 unmounted
 
+# A source that does not answer, which is a mount whose server was stopped: EIO in time. When it answers again, all of it can be proved.
+mkdir -p "$WORK/mnt2"
+expect_code 0 "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/mnt2" --daemon -q --ready "$WORK/ready"
+mounted "$WORK/mnt2" --to dcp:world=2 --stall_timeout 1
+kill -STOP "$(<"$WORK/ready")"
+timeout 20 cat "$mnt"/*.distcp >/dev/null 2>"$WORK/err" && fail "a source that does not answer is read"
+grep -qi 'input/output error' "$WORK/err" || fail "a source that does not answer: $(cat "$WORK/err")"
+kill -CONT "$(<"$WORK/ready")"
+cat "$mnt"/*.distcp >/dev/null || fail "a source that answers again"
+python3 -c 'import json, sys; told = json.load(open(sys.argv[1])); assert told["failures"][0]["code"] == 7, told' "$mnt/.shardweld/report.json" ||
+    fail "the report does not say that the source did not answer"
+expect_code 0 "$SHARDWELD" verify "$mnt"
+unmounted
+expect_code 0 "$SHARDWELD" unmount "$WORK/mnt2"
+
 # A reader that is killed leaves the others alone.
 mounted "${given[@]}" --cache_limit 16MiB
 for _ in 1 2 3 4 5; do
@@ -310,6 +325,13 @@ if ((EUID == 0)) && chmod 755 "$WORK" && "${as_nobody[@]}" test -x "$SHARDWELD";
     code=0
     "${as_nobody[@]}" "$SHARDWELD" mount "${given[@]}" --target_dir "$WORK/theirs" -q -- sh -c 'test -s "$0/config.json" && exit 9' "$WORK/theirs" 2>"$WORK/err" || code=$?
     [[ "$code" == 9 || "$code" == 5 ]] || fail "code $code for a user's mount: $(cat "$WORK/err")"
+    for shown in "" --allow_other; do
+        mounted "${given[@]}" $shown
+        code=0
+        "${as_nobody[@]}" cat "$mnt/config.json" >/dev/null 2>&1 || code=$?
+        [[ "$code" == "$([[ -n "$shown" ]]; echo $?)" ]] || fail "another user's reading of a mount $shown: $code"
+        unmounted
+    done
 fi
 if unshare -m sh -c 'mount -t tmpfs none /dev' 2>/dev/null; then
     expect_code 5 unshare -m sh -c 'mount -t tmpfs none /dev && exec "$@"' sh "$SHARDWELD" mount "${given[@]}" --target_dir "$mnt"

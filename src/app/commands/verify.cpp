@@ -25,9 +25,9 @@ using nlohmann::ordered_json;
 
 constexpr int kVerifySchema = 1;
 
-/// What a mount knows of its bytes once it has read all of them for us, in words; "" where nothing
-/// is mounted. The Error by which its first read failed.
-std::string proof_of(const fs::path& directory) {
+/// What a mount knows of its bytes once it has read all of them for us, in words, and as a report;
+/// "" where nothing is mounted. The Error by which its first read failed.
+std::string proof_of(const fs::path& directory, std::string& listing) {
     const auto mounts = model_mounts();
     const fs::path point = io::resolved(directory);
     if (std::ranges::find(mounts, point, &ModelMount::point) == mounts.end()) {
@@ -46,6 +46,7 @@ std::string proof_of(const fs::path& directory) {
         throw Error(ErrorCode::stopped, "the mount has not read all of the model",
                     "run the command again");
     }
+    listing = told["merge"].dump();
     const ordered_json& records = told["records"];
     const auto checked = records["checked"].get<std::size_t>();
     const auto without = records["without"].get<std::size_t>();
@@ -118,11 +119,12 @@ std::string findings_json(const VerifyResult& findings, const fs::path& director
 
 int verify(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     const fs::path& directory = job.inputs.front().directory;
-    const std::string proof = mpi::share(comm, 0, [&] { return proof_of(directory); });
+    std::string listing;
+    const std::string proof = mpi::share(comm, 0, [&] { return proof_of(directory, listing); });
     const bool has_no_report = job.has("report") && !job.outputs.front().report;
     const VerifyResult findings =
         verify_model(comm, job, {directory, {}, {}, job.outputs.front().report}, log,
-                     job.run.sha256, !has_no_report);
+                     job.run.sha256, !has_no_report, listing);
     if (!findings.has_report && proof.empty()) {
         log.warning(has_no_report
                         ? "--report none: the tensors' contents were not checked"

@@ -228,10 +228,13 @@ WrittenModel as_reported(const fs::path& directory, const Report& report) {
     return model;
 }
 
-/// What lies in a directory: as its report lists it where that is of a training checkpoint.
-WrittenModel written_in(const fs::path& directory, const fs::path& report) {
-    if (!report.empty()) {
-        const Report reported = read_reported_output(report);
+/// What lies in a directory: as its report, or what a mount says, lists it where that is of a
+/// training checkpoint.
+WrittenModel written_in(const fs::path& directory, const fs::path& report,
+                        const std::string& listing) {
+    if (!report.empty() || !listing.empty()) {
+        const Report reported = report.empty() ? parse_reported_output(listing, directory, false)
+                                               : read_reported_output(report);
         if (is_of_training(reported)) {
             return as_reported(directory, reported);
         }
@@ -378,12 +381,12 @@ std::string why_not_complete(const Run& run, Merge& merge, const JobOutput& outp
 }  // namespace
 
 VerifyResult verify_model(mpi::Comm& comm, const Job& job, const JobOutput& output, Log& log,
-                          bool has_hashes, bool has_report) {
+                          bool has_hashes, bool has_report, const std::string& listing) {
     VerifyResult findings;
     JobOutput with = output;
     with.report = has_report ? mpi::share(comm, 0, [&] { return report_of(output); }) : fs::path();
     findings.model =
-        mpi::share(comm, 0, [&] { return written_in(output.directory, *with.report); });
+        mpi::share(comm, 0, [&] { return written_in(output.directory, *with.report, listing); });
     if (!with.report->empty()) {
         check_contents(begin_run(comm, job, {with}, log, log), has_hashes, findings);
     } else if (has_hashes) {

@@ -28,9 +28,11 @@ struct VerifyResult {
 /// Collective. Looks at the model that lies in `output.directory`; where its report is looked for
 /// and there is one, given or kept in the directory, at all tensors, too, against their checksums,
 /// and at files' hashes if they count. Error(corrupt) or Error(not_found) listing the rules broken;
-/// Error(usage) for hashes without a report.
+/// Error(usage) for hashes without a report. `listing` is the first rank's: a report without
+/// checksums, which says where tensors lie if there is no other.
 VerifyResult verify_model(mpi::Comm& comm, const Job& job, const JobOutput& output, Log& log,
-                          bool has_hashes = false, bool has_report = true);
+                          bool has_hashes = false, bool has_report = true,
+                          const std::string& listing = {});
 
 /// xxh3-128 of the text of the model's config.json, in hex.
 std::string config_digest(const std::string& text);

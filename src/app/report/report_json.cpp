@@ -201,7 +201,7 @@ void add_origin(const Json& root, Report& report) {
     }
 }
 
-Report output_in(const Json& root, const std::string& path) {
+Report output_in(const Json& root, const std::string& path, bool has_checksums) {
     if (root.at("schema") != kReportSchema) {
         throw Error(ErrorCode::unsupported,
                     path + " is a report of schema " + printable(root.at("schema").dump()) +
@@ -217,14 +217,14 @@ Report output_in(const Json& root, const std::string& path) {
     Report output;
     for (const Json& entry : root.at("tensors")) {
         output.tensors.push_back(tensor_in(entry));
-        if (output.tensors.back().digest.empty()) {
+        if (has_checksums && output.tensors.back().digest.empty()) {
             throw Error(ErrorCode::usage, path + " holds no checksums", "merge with --report");
         }
     }
     for (const Json& entry : root.value("files", Json::array())) {
         output.files.push_back(file_in(entry));
     }
-    output.root = root.at("root").get<std::string>();
+    output.root = has_checksums ? root.at("root").get<std::string>() : "";
     add_origin(root, output);
     return output;
 }
@@ -448,13 +448,17 @@ void write_json(const std::string& text, const fs::path& path, bool sync) {
 }
 
 Report read_reported_output(const fs::path& path) {
-    const Json root = parse_with_nonfinite(io::read_text(path, kLongestReport));
+    return parse_reported_output(io::read_text(path, kLongestReport), path, true);
+}
+
+Report parse_reported_output(const std::string& text, const fs::path& path, bool has_checksums) {
+    const Json root = parse_with_nonfinite(text);
     if (root.is_discarded()) {
         throw Error(ErrorCode::corrupt,
                     path.string() + " is not a report of a merge: it is not JSON", kOwnReport);
     }
     try {
-        return output_in(root, path.string());
+        return output_in(root, path.string(), has_checksums);
     } catch (const Json::exception& error) {
         throw Error(
             ErrorCode::corrupt,

@@ -61,6 +61,9 @@ void write_report(const RunReport& run, const OutputReport& output, const fs::pa
 /// schema, Error(usage) when the run it describes failed or computed no checksums.
 Report read_reported_output(const fs::path& path);
 
+/// The same part of a report's text, which `path` holds; without checksums where none count. Pure.
+Report parse_reported_output(const std::string& text, const fs::path& path, bool has_checksums);
+
 /// Lines naming each tensor that differs, is missing or is too much, in the order of the report.
 /// Empty when `found` is the output that `reported` describes. Pure.
 std::vector<std::string> output_differences(const OutputReport& reported,
