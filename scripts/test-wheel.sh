@@ -126,7 +126,7 @@ done
 for python in python3.{8..14}; do
     if "$python" -c '' 2>/dev/null; then try_module "$python"; fi
 done
-"$venv/bin/shardweld" help --completion=bash | grep -q _shardweld || fail "no completion"
+grep -q _shardweld <("$venv/bin/shardweld" help --completion=bash) || fail "no completion"
 
 try "alone" "none with 1 ranks" env -i PATH=/usr/bin:/bin
 if ((EUID == 0)); then

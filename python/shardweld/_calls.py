@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar, Union
 
 from . import _core
-from .__main__ import find_program
 from ._errors import UsageError, error_of, python_words
+from ._program import find_program
 from ._results import CheckResult, Comparison, Delta, Examination, Inspection, MergeReport, Plan, Verification, WrittenOutput
 
 if TYPE_CHECKING:

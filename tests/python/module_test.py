@@ -474,6 +474,11 @@ class Calls(unittest.TestCase):
         self.assertEqual(shardweld.__version__, shardweld._core.__version__)
         self.assertRegex(shardweld.__version__, r"^\d+\.\d+\.\d+$")
 
+    def test_the_module_is_the_program(self):
+        done = subprocess.run([sys.executable, "-W", "error", "-m", "shardweld", "--version"], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn(shardweld.__version__, done.stdout)
+
     def test_an_exception_of_on_progress_ends_the_merge(self):
         def fail(*_):
             raise KeyError("mine")
