@@ -248,18 +248,21 @@ void require_all_ranks(const models::Config& config, const catalogue::Catalogue&
         std::ranges::any_of(catalogue.tensors, is_proof)) {
         return;
     }
-    const auto widest = std::ranges::max_element(
-        catalogue.tensors, {}, [](const Tensor& tensor) { return tensor.pieces.size(); });
+    const auto widest = std::ranges::max_element(catalogue.tensors, {}, [](const Tensor& tensor) {
+        return std::pair(tensor.pieces.size(), tensor.shape.size());
+    });
     const std::string file =
         widest->pieces.empty() ? "" : catalogue.files.at(widest->pieces.back().file).path;
-    throw Error(ErrorCode::unsupported,
-                "tensor " + printable(widest->name) + " reaches up to " +
-                    shape_text(widest->shape) + " (file " + printable(file) +
-                    "), and nothing says whether it ends there: its shards state neither the "
-                    "number of ranks nor whole shapes, and no recipe does for these names",
-                "if the family has a recipe, give its config.json (--hf_config) and leave --names "
-                "module out; else join the shards with torch's consolidate_safetensors_files, "
-                "where the files of all ranks are, and merge what it writes");
+    throw Error(
+        ErrorCode::unsupported,
+        "tensor " + printable(widest->name) + " reaches up to " + shape_text(widest->shape) +
+            " (file " + printable(file) +
+            "), and nothing says whether it ends there: its shards state neither the "
+            "number of ranks nor whole shapes, and no recipe does for these names",
+        "if the family has a recipe, give its config.json (--hf_config) and leave --names "
+        "module out; else join the shards with torch's consolidate_safetensors_files, "
+        "where the files of all ranks are, and merge what it writes (torch 2.15 writes 0 for "
+        "a tensor without dimensions)");
 }
 
 }  // namespace shardweld::app
