@@ -174,7 +174,9 @@ class Factors:
                 if n_ranks == 1:
                     add_factors.add(made[0], name, seed, options)
                 else:
-                    add_factors.add_to_ranks(made, name, seed, self.whole_shapes[name], options)
+                    rows, cols = shapes[name]  # those that fill up a vocabulary are as many as ranks want
+                    whole = (rows * n_ranks, cols) if EMBEDDING.search(name) else self.whole_shapes[name]
+                    add_factors.add_to_ranks(made, name, seed, whole, options)
             for save in made:
                 save.write()
 
@@ -203,7 +205,6 @@ class Factors:
             missing = [name for name in names if name[:-len("weight")] + "adapter.linear_out" not in shown.stdout]
             yield dataclasses.replace(fold, what="inspect " + at, outcome="failed" if shown.returncode or missing else "same", detail=f"{missing} {shown.stderr}")
 
-        # Where rows fill up a vocabulary, their number is that of the ranks.
         return self.each([name for name in shapes if name in self.whole_shapes], run)
 
     def all(self, wanted):
