@@ -6,6 +6,7 @@
 #include <set>
 
 #include "catalogue/catalogue.hpp"
+#include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "plan/binding.hpp"
 #include "shardweld/error.hpp"
@@ -26,7 +27,7 @@ bool is_adapters(TensorRole role) {
 }
 
 bool is_embedding(std::string_view module) {
-    return module.ends_with("embed_tokens") || module.ends_with("lm_head");
+    return is_known_as(module.substr(module.rfind('.') + 1), "embedding or head");
 }
 
 /// Whether the base of the modules that the adapter changes is stored with it. PEFT saves trained
@@ -103,7 +104,7 @@ struct WholeNames {
 constexpr const char* kMergeElsewhere =
     "merge it with peft itself, or leave it out with --lora drop";
 
-WholeNames names_in(const Catalogue& catalogue, NameReader& reader) {
+WholeNames names_in(const Catalogue& catalogue, NameReader& reader, const Deal& deal) {
     WholeNames whole;
     catalogue::each_name(catalogue, [&](const std::string& stored) {
         const PeftName name = reader.read(stored);
@@ -128,7 +129,7 @@ WholeNames names_in(const Catalogue& catalogue, NameReader& reader) {
             whole.saved.push_back(name.module_name);
         }
         if (name.role == TensorRole::whole || name.role == TensorRole::saved) {
-            const bool is_new = whole.tensors.insert(name.module_name).second;
+            const bool is_new = whole.tensors.insert(deal.hub_name(name.module_name)).second;
             if (!is_new) {
                 whole.twins.insert(name.module_name);
             }
@@ -219,7 +220,7 @@ class Dealer {
     Dealer(NameReader& reader, const Deal& deal, bool has_base, const WholeNames& trained,
            Separated& parts)
         : reader_(reader),
-          biases_(deal.biases),
+          deal_(deal),
           whole_(deal.whole),
           is_dropped_(deal.is_dropped),
           has_base_(has_base),
@@ -240,9 +241,9 @@ class Dealer {
                 name.role == TensorRole::whole || name.role == TensorRole::saved;
             const bool is_whole = is_trained && whole_ == WholeModules::trained;
             const bool is_replaced = !is_adapters(name.role) && whole_ == WholeModules::trained &&
-                                     trained_names_.contains(name.module_name);
-            const bool is_adapter =
-                is_adapters(name.role) || (has_base_ && is_saved_too(name, biases_, has_rows_));
+                                     trained_names_.contains(deal_.hub_name(name.module_name));
+            const bool is_adapter = is_adapters(name.role) ||
+                                    (has_base_ && is_saved_too(name, deal_.biases, has_rows_));
             const bool is_base = is_whole || (!is_adapters(name.role) && !is_replaced);
             if (is_adapter && is_base) {
                 parts_.in_both.insert(name.saved_name);
@@ -269,7 +270,7 @@ class Dealer {
 
   private:
     NameReader& reader_;
-    Biases biases_;
+    const Deal& deal_;
     WholeModules whole_;
     bool is_dropped_;
     bool has_base_;  ///< that was saved with the adapter
@@ -350,7 +351,7 @@ ChangedWeights changed_weights(const Catalogue& catalogue) {
 
 Separated separate(Catalogue catalogue, const Deal& deal) {
     NameReader reader(catalogue);
-    const WholeNames trained = names_in(catalogue, reader);
+    const WholeNames trained = names_in(catalogue, reader, deal);
     if (!deal.is_dropped) {
         require_one_lora(catalogue, trained);
     }

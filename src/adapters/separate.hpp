@@ -2,6 +2,7 @@
 // adapter under those save_pretrained gives it. Facts: PEFT's names (peft 0.21).
 #pragma once
 
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +26,11 @@ struct Deal {
     Biases biases = Biases::none;
     WholeModules whole = WholeModules::original;
     bool is_dropped = false;  ///< the adapter is left out, of whatever kind it is
+    /// The name under which bind sees a tensor: an adapter has those of the module tree, its base
+    /// may have those of the hub's files.
+    std::function<std::string(const std::string&)> hub_name = [](const std::string& name) {
+        return name;
+    };
 };
 
 /// A checkpoint of a PEFT model taken apart into the base's tensors and the adapter's.

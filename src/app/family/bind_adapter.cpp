@@ -87,7 +87,8 @@ class AdapterBinder {
             {lora_ == Lora::split ? adapters::biases_of(sources_) : adapters::Biases::none,
              lora_ == Lora::fold ? adapters::WholeModules::trained
                                  : adapters::WholeModules::original,
-             lora_ == Lora::drop});
+             lora_ == Lora::drop,
+             [&](const std::string& name) { return plan::renamed(*model_.recipe, name); }});
         if (lora_ != Lora::drop) {
             require_factors(parts.bare_modules);
         }

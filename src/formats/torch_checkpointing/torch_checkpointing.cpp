@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <memory>
+#include <mutex>
 #include <set>
 #include <utility>
 
@@ -60,6 +62,19 @@ struct RankItem {
 std::optional<Index> rank_of(std::string_view file) {
     const auto found = match_rule(name_rules().shards, file, saved_format.name);
     return found ? std::optional(found->parts.number("rank")) : std::nullopt;
+}
+
+/// What the location has of metadata.pkl, decoded once for all files of a save.
+std::shared_ptr<const Saved> saved_of(const Location& location) {
+    static std::mutex guard;  // files are scanned by several threads
+    static std::vector<std::byte> decoded_last;
+    static std::shared_ptr<const Saved> saved;
+    const std::lock_guard lock(guard);
+    if (saved == nullptr || decoded_last != location.own) {
+        saved = std::make_shared<const Saved>(decoded<Saved>(location.own));
+        decoded_last = location.own;
+    }
+    return saved;
 }
 
 RankItem owner_of(const Saved& saved, const std::string& file) {
@@ -286,7 +301,8 @@ void add_safetensors(const io::InputFile& input, const Saved& saved, const RankI
 }
 
 Scan scan_file(const Location& location, const std::string& file) {
-    const auto saved = decoded<Saved>(location.own);
+    const auto held = saved_of(location);
+    const Saved& saved = *held;
     const RankItem of = owner_of(saved, file);
     Catalogue out;
     if (file.ends_with(kSafetensors)) {
@@ -384,7 +400,8 @@ std::optional<Location> probe_save(const fs::path& directory, const Listing& lis
 }
 
 Catalogue combine_ranks(const Location& location, std::vector<Scan> scans) {
-    const auto saved = decoded<Saved>(location.own);
+    const auto held = saved_of(location);
+    const Saved& saved = *held;
     std::vector<std::string> missing = files_of_models(saved);
     std::erase_if(missing, [&](const std::string& file) {
         return std::ranges::find(location.shard_files, file) != location.shard_files.end();
