@@ -83,9 +83,9 @@ class NameReader {
 template <typename Predicate>
 bool holds_name(const Catalogue& catalogue, const Predicate& is_it) {
     NameReader reader(catalogue);
-    const auto matches = [&](const auto& item) { return is_it(reader.read(item.name), item.name); };
-    return std::ranges::any_of(catalogue.tensors, matches) ||
-           std::ranges::any_of(catalogue.shards, matches);
+    return std::ranges::any_of(catalogue::distinct_names(catalogue), [&](const std::string* name) {
+        return is_it(reader.read(*name), *name);
+    });
 }
 
 /// What was trained as a whole: modules, and the names of their tensors; and what LoRA wraps.

@@ -1,5 +1,7 @@
 #include "catalogue.hpp"
 
+#include <unordered_set>
+
 namespace shardweld::catalogue {
 
 namespace {
@@ -9,6 +11,18 @@ Bytes bytes_of(const Piece& piece, DType dtype) {
 }
 
 }  // namespace
+
+std::vector<const std::string*> distinct_names(const Catalogue& catalogue) {
+    std::vector<const std::string*> names;
+    std::unordered_set<const std::string*> known;  // a name that ranks share has one address
+    each_item(catalogue, [&](const auto& item) {
+        const std::string& name = item.name;
+        if (known.insert(&name).second) {
+            names.push_back(&name);
+        }
+    });
+    return names;
+}
 
 Bytes stored_bytes(const Tensor& tensor) {
     return add_up(tensor.pieces, [&](const Piece& piece) { return bytes_of(piece, tensor.dtype); });

@@ -67,13 +67,16 @@ void each_item(AnyCatalogue& catalogue, const Visit& visit) {
     std::ranges::for_each(catalogue.shards, visit);
 }
 
-/// Calls visit(name) for the name of each of them.
+/// The names of the tensors and then of the shards, in their order and each once: thousands of
+/// ranks hold shards of one name.
+std::vector<const std::string*> distinct_names(const Catalogue& catalogue);
+
+/// Calls visit(name) for each of them.
 template <typename Visit>
 void each_name(const Catalogue& catalogue, const Visit& visit) {
-    each_item(catalogue, [&](const auto& item) {
-        const std::string& name = item.name;
-        visit(name);
-    });
+    for (const std::string* const name : distinct_names(catalogue)) {
+        visit(*name);
+    }
 }
 
 /// Calls visit(tensor) for the tensors of the model and of all states.

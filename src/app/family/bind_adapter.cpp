@@ -40,9 +40,8 @@ adapters::SettingsSources sources_of(const HeldModel& model, const Job& job) {
 }
 
 std::set<std::string> names_of(const Catalogue& catalogue) {
-    std::set<std::string> names;
-    catalogue::each_name(catalogue, [&](const std::string& name) { names.insert(name); });
-    return names;
+    return collect_set(catalogue::distinct_names(catalogue),
+                       [](const std::string* name) { return *name; });
 }
 
 std::set<std::string> modules_with_weight(const std::set<std::string>& names) {

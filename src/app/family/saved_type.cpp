@@ -99,9 +99,8 @@ std::string known_type(const models::Config& config) {
 }
 
 std::vector<std::string> stored_names_in(const catalogue::Catalogue& catalogue) {
-    std::vector<std::string> names;
-    catalogue::each_name(catalogue, [&](const std::string& name) { names.push_back(name); });
-    return names;
+    return collect_list(catalogue::distinct_names(catalogue),
+                        [](const std::string* name) { return *name; });
 }
 
 void require_saved_names(const models::Config& config, const models::Recipe& recipe,

@@ -28,11 +28,9 @@ constexpr std::string_view kOfComposites = "language_model.";
 
 std::set<std::string> stored_names(const catalogue::Catalogue& catalogue,
                                    const models::Recipe& recipe) {
-    std::set<std::string> names;
-    catalogue::each_name(catalogue, [&](const std::string& name) {
-        names.insert(models::renamed_by(recipe.renames, name));
+    return collect_set(catalogue::distinct_names(catalogue), [&](const std::string* name) {
+        return models::renamed_by(recipe.renames, *name);
     });
-    return names;
 }
 
 const models::Line* line_of(const models::Recipe& recipe, std::string_view logical) {

@@ -29,20 +29,6 @@ std::string by_names(std::string_view library) {
     return std::string(library) + " by its names";
 }
 
-template <typename Stored>
-QuantisationTrace named_among(const std::vector<Stored>& tensors) {
-    for (const Stored& tensor : tensors) {
-        const std::string& name = tensor.name;
-        for (const NameRule& rule : name_rules().traces) {
-            if (std::ranges::any_of(rule.patterns,
-                                    [&](auto ending) { return name.ends_with(ending); })) {
-                return {name, by_names(rule.what)};
-            }
-        }
-    }
-    return {};
-}
-
 }  // namespace
 
 std::string quantisation_text(const models::Config& config, const std::string& otherwise) {
@@ -56,8 +42,15 @@ std::string quantisation_text(const models::Config& config, const std::string& o
 }
 
 QuantisationTrace named_trace(const catalogue::Catalogue& catalogue) {
-    const QuantisationTrace found = named_among(catalogue.tensors);
-    return found.tensor.empty() ? named_among(catalogue.shards) : found;
+    for (const std::string* const name : catalogue::distinct_names(catalogue)) {
+        for (const NameRule& rule : name_rules().traces) {
+            if (std::ranges::any_of(rule.patterns,
+                                    [&](auto ending) { return name->ends_with(ending); })) {
+                return {*name, by_names(rule.what)};
+            }
+        }
+    }
+    return {};
 }
 
 QuantisationTrace integer_trace(const catalogue::Catalogue& catalogue) {

@@ -210,13 +210,12 @@ void require_apart_without_recipe(const HeldModel& prepared, const Catalogue& ca
             found = is_known_as(last, "embedding or head") ? weight : found;
         }
     }
-    bool has_head = false;
-    catalogue::each_name(catalogue, [&](const std::string& name) {
-        const adapters::PeftName peft = adapters::read_name(name);
-        has_head = has_head || (peft.role != TensorRole::factor &&
-                                (peft.module_name.ends_with("lm_head.weight") ||
-                                 peft.module_name.ends_with("embed_out.weight")));
-    });
+    const auto is_head = [](const std::string* name) {
+        const adapters::PeftName peft = adapters::read_name(*name);
+        return peft.role != TensorRole::factor && (peft.module_name.ends_with("lm_head.weight") ||
+                                                   peft.module_name.ends_with("embed_out.weight"));
+    };
+    const bool has_head = std::ranges::any_of(catalogue::distinct_names(catalogue), is_head);
     const auto stated = prepared.config.integer(kTied);
     if (!found.empty() && is_language_class(prepared) && (stated ? *stated != 0 : !has_head)) {
         throw Error(ErrorCode::unsupported,

@@ -329,7 +329,7 @@ std::vector<StoredRow> stored_rows(const catalogue::Catalogue& catalogue) {
         }
         rows.push_back(std::move(row));
     }
-    using RowKey = std::tuple<std::string, DType, std::vector<Index>>;
+    using RowKey = std::tuple<SharedText, DType, std::vector<Index>>;
     std::map<RowKey, StoredRow> local;
     for (const catalogue::Shard& shard : catalogue.shards) {
         StoredRow& row =
