@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "core/index.hpp"
@@ -25,10 +24,11 @@ struct TrainingTensor {
     /// planner_data tells the paths of all, as torch's own planner does. None: the file is the
     /// tensor.
     std::vector<SharedText> path;
-    std::vector<Index> whole;    ///< shape of the whole tensor
-    std::vector<Index> offsets;  ///< of the box in it; its extents are the written tensor's shape
-    bool is_plain = false;       ///< among DTensors a plain tensor: a buffer, whole on every rank
-    Index order = 0;             ///< in its file; those of one stand as they come
+    std::vector<Index> whole;  ///< shape of the whole tensor; of rank files without a mesh not told
+    /// dcp: of the box in it; its extents are the written tensor's shape.
+    std::vector<Index> offsets;
+    bool is_plain = false;  ///< among DTensors a plain tensor: a buffer, whole on every rank
+    Index order = 0;        ///< in its file; those of one stand as they come
 };
 
 /// numbered: a dictionary whose keys count its items from 0.
@@ -73,7 +73,7 @@ struct TrainingSave {
         dcp          ///< .metadata and blobs in .distcp files
     };
     Container container = Container::rank_files;
-    std::unordered_map<std::string, TrainingTensor> tensors;  ///< by OutputTensor::name
+    std::vector<TrainingTensor> tensors;  ///< in the order of those that `place` is given
     /// In their order, also those without tensors; with a mesh those of all ranks, once or more.
     /// Others that tensors or `beside` name follow in natural order.
     std::vector<std::string> files = {};

@@ -1,6 +1,7 @@
 // A written tensor as the ranks of a training run hold it: in pieces.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
@@ -32,6 +33,7 @@ struct TensorPiece {
     };
     /// It is written in the template's type; its padding is the template's, if nothing is cast.
     std::optional<InTemplate> in_template = {};
+    std::uint32_t target = 0;  ///< which one it is, once all are bound and in their order
 };
 
 /// "[0, 24]": where a box begins.

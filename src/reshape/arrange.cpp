@@ -135,7 +135,7 @@ outputs::TrainingSave universal_save(const std::vector<PlacedTensor>& placed,
     outputs::TrainingSave save;
     add_tensors(placed, save);
     const std::string step = "global_step" + std::to_string(optimizer->iteration) + "_universal";
-    for (auto& [name, tensor] : save.tensors) {
+    for (outputs::TrainingTensor& tensor : save.tensors) {
         tensor.file = step + "/" + tensor.file.text();
     }
     save.files = {step + "/" + kModelFile, step + "/" + kStage3File};

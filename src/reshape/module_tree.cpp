@@ -2,8 +2,8 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <string_view>
+#include <unordered_map>
 #include <utility>
 
 #include "core/text.hpp"
@@ -24,18 +24,25 @@ bool is_sharded(const models::Line& line, const std::vector<Index>& shape) {
     return !shape.empty() && !is_buffer(line);
 }
 
-std::string fsdp_file(Index world, Index rank, const char* kind = "model") {
-    return std::string(kind) + "_world_size_" + std::to_string(world) + "_rank_" +
-           std::to_string(rank) + ".pt";
+/// The files of all ranks.
+std::vector<SharedText> fsdp_files(Index world, const char* kind = "model") {
+    std::vector<SharedText> files;
+    for (Index rank = 0; rank < world; ++rank) {
+        files.emplace_back(std::string(kind) + "_world_size_" + std::to_string(world) + "_rank_" +
+                           std::to_string(rank) + ".pt");
+    }
+    return files;
 }
 
-std::vector<TensorPiece> fsdp_pieces(const Destination& to, const models::Line& line,
-                                     const std::string& name, const std::vector<Index>& shape) {
+std::vector<TensorPiece> fsdp_pieces(const Destination& to, const std::vector<SharedText>& files,
+                                     const models::Line& line, SharedText name,
+                                     const std::vector<Index>& shape) {
     const Index shards = to.world / to.ddp;
     const bool is_cut = is_sharded(line, shape);
     std::vector<TensorPiece> pieces;
-    for (Index rank = 0; rank < to.world; ++rank) {
-        TensorPiece piece{fsdp_file(to.world, rank), {name}, layout::whole_box(shape)};
+    for (const SharedText file : files) {
+        const auto rank = static_cast<Index>(pieces.size());
+        TensorPiece piece{file, {name}, layout::whole_box(shape)};
         if (is_cut) {
             piece.box[0] = rows_of_rank(shape[0], rank % shards, shards);
         }
@@ -60,8 +67,8 @@ outputs::DeviceMesh mesh_of(const Destination& to) {
 }
 
 /// Numbers run over the groups.
-std::map<std::string, Index> numbers_of(const std::vector<ParameterGroup>& groups) {
-    std::map<std::string, Index> numbers;
+std::unordered_map<SharedText, Index> numbers_of(const std::vector<ParameterGroup>& groups) {
+    std::unordered_map<SharedText, Index> numbers;
     for (const ParameterGroup& group : groups) {
         for (const std::string& name : group.parameters) {
             numbers.emplace(name, static_cast<Index>(numbers.size()));
@@ -82,7 +89,7 @@ void add_optimizer(const Destination& to, const std::vector<Parameter>& paramete
     const std::vector<ParameterGroup> groups = numbered_groups(optimizer, parameters);
     const auto numbers = numbers_of(groups);
     save.numbered = "state";
-    for (auto& [name, tensor] : save.tensors) {
+    for (outputs::TrainingTensor& tensor : save.tensors) {
         // Readers count the keys of the model's file; what has no states stands behind.
         const bool is_weight = tensor.path.size() == 1;
         const auto number = numbers.find(is_weight ? tensor.path[0] : tensor.path[1]);
@@ -92,28 +99,23 @@ void add_optimizer(const Destination& to, const std::vector<Parameter>& paramete
             tensor.path[1] = std::to_string(tensor.order);
         }
     }
-    const outputs::PlainValue list_of_groups = numbered_list(groups);
-    for (Index rank = 0; rank < to.world; ++rank) {
-        const std::string file = fsdp_file(to.world, rank, "optim");
-        save.files.push_back(file);
-        save.beside[file] = dictionary({{"param_groups", list_of_groups}});
-    }
-    for (Index rank = 0; rank < to.world; ++rank) {
-        const std::string file = fsdp_file(to.world, rank, "extra_state");
-        save.files.push_back(file);
-        save.beside[file] = extra_state(optimizer);
-    }
+    const auto add_files = [&](const char* kind, const outputs::PlainValue& value) {
+        for (const SharedText file : fsdp_files(to.world, kind)) {
+            save.beside[save.files.emplace_back(file)] = value;
+        }
+    };
+    add_files("optim", dictionary({{"param_groups", numbered_list(groups)}}));
+    add_files("extra_state", extra_state(optimizer));
 }
 
 outputs::TrainingSave fsdp_save(const Destination& to, std::vector<PlacedTensor> placed,
                                 const OptimizerToWrite* optimizer) {
     const auto parameters = optimizer == nullptr ? std::vector<Parameter>() : parameters_of(placed);
     outputs::TrainingSave save;
-    add_tensors(std::move(placed), save);
     save.mesh.push_back(mesh_of(to));
-    for (Index rank = 0; rank < to.world; ++rank) {
-        save.files.push_back(fsdp_file(to.world, rank));
-    }
+    add_tensors(std::move(placed), save);
+    const std::vector<SharedText> files = fsdp_files(to.world);
+    save.files.assign(files.begin(), files.end());
     if (optimizer != nullptr) {
         add_optimizer(to, parameters, *optimizer, save);
     }
@@ -180,10 +182,10 @@ TensorPiece step_piece(TensorPiece moment) {
 
 Arrangement fsdp_arrangement(const Destination& destination, const models::Symbols& symbols) {
     Arrangement arrangement;
-    arrangement.pieces = [destination, symbols](const models::Line& line,
-                                                const models::Captures& captures,
-                                                const std::vector<Index>& shape) {
-        return fsdp_pieces(destination, line, name_of(line, captures, symbols), shape);
+    arrangement.pieces = [destination, files = fsdp_files(destination.world), symbols](
+                             const models::Line& line, const models::Captures& captures,
+                             const std::vector<Index>& shape) {
+        return fsdp_pieces(destination, files, line, name_of(line, captures, symbols), shape);
     };
     arrangement.has_masters_as_weights = true;
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {

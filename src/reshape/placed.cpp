@@ -43,19 +43,19 @@ std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed) {
 }
 
 void add_tensors(std::vector<PlacedTensor> placed, outputs::TrainingSave& save) {
-    const std::size_t n_pieces =
-        add_up(placed, [](const PlacedTensor& tensor) { return tensor.pieces.size(); });
-    save.tensors.reserve(n_pieces);
+    const bool is_dcp = save.container == outputs::TrainingSave::Container::dcp;
+    save.tensors.resize(
+        add_up(placed, [](const PlacedTensor& tensor) { return tensor.pieces.size(); }));
     for (PlacedTensor& tensor : placed) {
         for (plan::TensorPiece& piece : tensor.pieces) {
-            std::string name = plan::piece_name(piece);
-            outputs::TrainingTensor written{
-                piece.file, std::move(piece.path), tensor.whole, {}, piece.is_plain};
-            written.offsets.reserve(piece.box.size());
-            for (const layout::Range& range : piece.box) {
-                written.offsets.push_back(range.lo);
+            outputs::TrainingTensor& written = save.tensors.at(piece.target);
+            written = {piece.file, std::move(piece.path), {}, {}, piece.is_plain};
+            if (is_dcp || !save.mesh.empty()) {
+                written.whole = tensor.whole;
             }
-            save.tensors.insert_or_assign(std::move(name), std::move(written));
+            if (is_dcp) {
+                written.offsets = collect_list(piece.box, &layout::Range::lo);
+            }
         }
         tensor = {};
     }

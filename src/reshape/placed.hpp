@@ -44,8 +44,8 @@ struct Arrangement {
     /// What the form cannot say of the optimizer's groups, for people; "": it says all. Null: so it
     /// always does. Error(unsupported) as by `save`.
     std::function<std::string(const OptimizerToWrite&, const std::vector<Parameter>&)> lost = {};
-    /// What the container's writer gets, of all tensors that are written: its tensors are named by
-    /// plan::piece_name. `optimizer`: of their states; null where there are none. Pure.
+    /// What the container's writer gets, of all tensors that are written, of which each piece knows
+    /// its target. `optimizer`: of their states; null where there are none. Pure.
     std::function<outputs::TrainingSave(std::vector<PlacedTensor>,
                                         const OptimizerToWrite* optimizer)>
         save;

@@ -89,22 +89,23 @@ Index elements_of(const TensorPiece& piece) {
 
 /// Chunks in order of their names go into one file after the other.
 void settle_files(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {
-    std::vector<std::pair<std::string, Index>> chunks;
+    std::map<std::string, const TensorPiece*, decltype(&natural_less)> chunks(&natural_less);
     for (const PlacedTensor& tensor : placed) {
         for (const TensorPiece& piece : tensor.pieces) {
-            chunks.emplace_back(plan::piece_name(piece), elements_of(piece));
+            chunks.emplace(plan::piece_name(piece), &piece);
         }
     }
-    std::ranges::sort(chunks, natural_less, &std::pair<std::string, Index>::first);
     Index file = 0;
     Index elements = 0;
-    for (const auto& [name, more] : chunks) {
+    for (const auto& [name, piece] : chunks) {
+        const Index more = elements_of(*piece);
         if (elements > 0 && elements + more > kElementsOfFile) {
             ++file;
             elements = 0;
         }
         elements += more;
-        save.tensors.at(name).file = save.directory + "/__0_" + std::to_string(file) + ".distcp";
+        save.tensors[piece->target].file =
+            save.directory + "/__0_" + std::to_string(file) + ".distcp";
     }
 }
 

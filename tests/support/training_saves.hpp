@@ -20,9 +20,9 @@ struct MadeSave {
     std::vector<outputs::OutputTensor> tensors;
 
     void add(outputs::TrainingTensor place, DType dtype, const std::vector<Index>& shape) {
-        const std::string name = place.file.text() + ":" + std::to_string(tensors.size());
-        save.tensors.emplace(name, std::move(place));
+        const SharedText name(place.file.text() + ":" + std::to_string(tensors.size()));
         tensors.push_back({name, dtype, shape});
+        save.tensors.push_back(std::move(place));
     }
 };
 

@@ -14,7 +14,7 @@ nlohmann::json listed(const MadeSave& made) {
     nlohmann::json all = nlohmann::json::array();
     for (std::size_t i = 0; i < made.tensors.size(); ++i) {
         const outputs::OutputTensor& tensor = made.tensors[i];
-        const outputs::TrainingTensor& place = made.save.tensors.at(tensor.name);
+        const outputs::TrainingTensor& place = made.save.tensors[i];
         const auto bytes = bytes_of(made.tensors, i);
         all.push_back({{"file", place.file.text()},
                        {"path", std::vector<std::string>(place.path.begin(), place.path.end())},

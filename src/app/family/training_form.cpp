@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
 #include <span>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "catalogue/optimizer.hpp"
@@ -76,6 +76,11 @@ models::Recipe form_of(const models::Recipe& recipe, const models::Dialect& dial
     return models::training_form(recipe, dialect, names);
 }
 
+std::unordered_set<std::string_view> target_names(const std::vector<plan::Target>& targets) {
+    const auto names = collect_list<std::string_view>(targets, &plan::Target::name);
+    return {names.begin(), names.end()};
+}
+
 /// Makes one axis, on both sides, of axes that parallel sizes divide.
 void regroup(const models::Dialect& form, models::Dialect& stored) {
     for (const models::Dialect* const dialect : {&form, &std::as_const(stored)}) {
@@ -143,7 +148,7 @@ plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
 
 std::vector<plan::Target> TrainingForm::steps(double step,
                                               const std::vector<plan::Target>& states) const {
-    std::set<std::string_view> names = collect_set<std::string_view>(states, &plan::Target::name);
+    const std::unordered_set<std::string_view> names = target_names(states);
     std::vector<plan::Target> targets;
     if (state_ == nullptr || !state_->arrangement.step_beside) {
         return targets;
@@ -179,15 +184,18 @@ std::vector<plan::Target> TrainingForm::steps(double step,
 
 std::vector<reshape::Parameter> TrainingForm::parameters(
     const std::vector<plan::Target>& states) const {
-    std::set<std::string_view> names = collect_set<std::string_view>(states, &plan::Target::name);
+    if (state_ == nullptr) {
+        return {};
+    }
+    const std::unordered_set<std::string_view> names = target_names(states);
+    const auto is_state = [&](const plan::TensorPiece& piece) {
+        return names.contains(plan::piece_name(piece));
+    };
     std::vector<reshape::PlacedTensor> written;
-    if (state_ != nullptr) {
-        std::ranges::copy_if(state_->placed, std::back_inserter(written),
-                             [&](const reshape::PlacedTensor& tensor) {
-                                 return std::ranges::any_of(tensor.pieces, [&](const auto& piece) {
-                                     return names.contains(plan::piece_name(piece));
-                                 });
-                             });
+    for (const reshape::PlacedTensor& tensor : state_->placed) {
+        if (std::ranges::any_of(tensor.pieces, is_state)) {
+            written.push_back({tensor.whole, {}, tensor.state, tensor.weight});
+        }
     }
     return reshape::parameters_of(written);
 }
@@ -229,21 +237,18 @@ TrainingForm::Passing TrainingForm::passing() const {
 
 namespace {
 
-std::size_t n_pieces(const std::vector<reshape::PlacedTensor>& placed) {
-    return add_up(placed, [](const reshape::PlacedTensor& tensor) { return tensor.pieces.size(); });
-}
-
 /// Leaves one piece for each target, a copy if that is one: optional tensors that are not stored
 /// have none, and of several checkpoints each asked for them.
 void match(const std::vector<plan::Target>& targets, std::vector<reshape::PlacedTensor>& placed) {
-    std::unordered_map<std::string_view, const plan::Target*> named;
-    for (const plan::Target& target : targets) {
-        named.emplace(target.name, &target);
+    std::unordered_map<std::string_view, std::uint32_t> named;
+    for (std::uint32_t i = 0; i < targets.size(); ++i) {
+        named.emplace(targets[i].name, i);
     }
     for (reshape::PlacedTensor& tensor : placed) {
         for (plan::TensorPiece& piece : std::exchange(tensor.pieces, {})) {
             if (const auto target = named.extract(plan::piece_name(piece))) {
-                piece.is_copy = target.mapped()->is_copy;
+                piece.target = target.mapped();
+                piece.is_copy = targets[piece.target].is_copy;
                 tensor.pieces.push_back(std::move(piece));
             }
         }
@@ -260,9 +265,7 @@ std::shared_ptr<const outputs::OutputFormat> TrainingForm::format(
         return like_->format(binding);
     }
     std::vector<reshape::PlacedTensor> placed = std::exchange(state_->placed, {});
-    if (optimizer != nullptr || n_pieces(placed) != binding.targets.size()) {
-        match(binding.targets, placed);
-    }  // else each target is a piece, for no two have one name
+    match(binding.targets, placed);
     return outputs::training_format_of(state_->arrangement.save(std::move(placed), optimizer));
 }
 

@@ -78,11 +78,10 @@ void each_item(const TrainingSave& save, const TorchRankFile& file,
     if (file.rank == 0) {
         visit_objects(save, visits);
     }
-    for (std::size_t at = 0; at < file.tensors.size(); ++at) {
-        const std::uint32_t i = file.tensors[at];
+    for (const std::uint32_t i : file.tensors) {
         TorchPickle pickle;
         pickle.add_tensor(tensors[i].dtype, tensors[i].shape, {tensors[i].bytes(), i});
-        visits.archive(key_of(*file.places[at]), pickle, i);
+        visits.archive(key_of(save.tensors[i]), pickle, i);
     }
 }
 
@@ -106,7 +105,7 @@ void add_to_metadata(const TrainingSave& save, const DcpItem& item,
         return;
     }
     const OutputTensor& tensor = tensors[*item.tensor];
-    const TrainingTensor& stored = save.tensors.at(tensor.name);
+    const TrainingTensor& stored = save.tensors[*item.tensor];
     DcpStoredTensor& whole = content.tensors[item.key];
     const bool is_new = whole.chunks.empty();
     if (!is_new && (whole.dtype != tensor.dtype || whole.shape != stored.whole)) {

@@ -55,14 +55,14 @@ Node dictionaries_of(const TrainingSave& save, const TorchRankFile& file,
     }
     for (std::size_t i = 0; i < file.tensors.size(); ++i) {
         Node* node = &top;
-        for (const std::string& key : file.places[i]->path) {
+        for (const std::string& key : save.tensors[file.tensors[i]].path) {
             node = &node->child(key);
         }
         const bool is_file = node == &top && file.tensors.size() == 1;
         if ((node == &top && !is_file) || node->tensor || node->value != nullptr ||
             !node->children.empty()) {
-            throw Error(ErrorCode::internal,
-                        tensors[file.tensors[i]].name + " has no place of its own in " + file.name);
+            throw Error(ErrorCode::internal, std::string(tensors[file.tensors[i]].name) +
+                                                 " has no place of its own in " + file.name);
         }
         node->tensor = i;
     }
@@ -113,7 +113,7 @@ class RankPickle {
     void put_tensor_of(std::size_t at) {
         const std::uint32_t i = file_.tensors[at];
         const OutputTensor& tensor = tensors_[i];
-        const TrainingTensor& place = *file_.places[at];
+        const TrainingTensor& place = save_.tensors[i];
         const auto put_local = [&] {
             out_.add_tensor(tensor.dtype, tensor.shape, {tensor.bytes(), i});
         };
@@ -205,13 +205,10 @@ bool RankArchives::is_as_last(const TorchRankFile& file, const std::string& besi
         return false;
     }
     const auto is_alike = [&](std::uint32_t a, std::uint32_t b) {
-        return tensors_[a].dtype == tensors_[b].dtype && tensors_[a].shape == tensors_[b].shape;
+        return tensors_[a].dtype == tensors_[b].dtype && tensors_[a].shape == tensors_[b].shape &&
+               save_.tensors[a].path == save_.tensors[b].path;
     };
-    const auto has_path = [](const TrainingTensor* a, const TrainingTensor* b) {
-        return a->path == b->path;
-    };
-    return std::ranges::equal(file.tensors, last_->tensors, is_alike) &&
-           std::ranges::equal(file.places, last_->places, has_path);
+    return std::ranges::equal(file.tensors, last_->tensors, is_alike);
 }
 
 void RankArchives::lay_out(const TorchRankFile& file) {

@@ -17,9 +17,8 @@ namespace shardweld::outputs::torch {
 /// One of a checkpoint's files.
 struct TorchRankFile {
     std::string name;
-    Index rank = 0;                                  ///< of a mesh
-    std::vector<std::uint32_t> tensors;              ///< of the tensor list
-    std::vector<const TrainingTensor*> places = {};  ///< theirs
+    Index rank = 0;                      ///< of a mesh
+    std::vector<std::uint32_t> tensors;  ///< of the tensor list
 };
 
 /// The value without tensors.

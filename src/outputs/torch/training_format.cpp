@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -62,11 +61,7 @@ class TrainingFormat final : public OutputFormat {
         return
             [this](Placement& placement, std::size_t at, const std::vector<OutputTensor>& tensors) {
                 const PlacedFile& placed = placement.files.at(at);
-                TorchRankFile file{placed.name, rank_of(placed.name), placed.tensors};
-                for (const std::uint32_t i : placed.tensors) {
-                    file.places.push_back(&place_of(tensors[i]));
-                }
-                return frame_of(file, tensors);
+                return frame_of({placed.name, rank_of(placed.name), placed.tensors}, tensors);
             };
     }
 
@@ -98,7 +93,7 @@ class TrainingFormat final : public OutputFormat {
                 more.push_back(file);
             }
         };
-        for (const auto& [name, tensor] : save_.tensors) {
+        for (const TrainingTensor& tensor : save_.tensors) {
             add(tensor.file);
         }
         for (const auto& [file, value] : save_.beside) {
@@ -117,31 +112,22 @@ class TrainingFormat final : public OutputFormat {
         return n_ranks_ > 0 ? ranks_.at(file) % n_ranks_ : ranks_.at(file);
     }
 
-    [[nodiscard]] const TrainingTensor& place_of(const OutputTensor& tensor) const {
-        const auto found = save_.tensors.find(tensor.name);
-        if (found == save_.tensors.end()) {
-            throw Error(ErrorCode::internal, tensor.name + " has no place in a file");
-        }
-        return found->second;
-    }
-
     [[nodiscard]] std::vector<TorchRankFile> files_of(
         const std::vector<OutputTensor>& tensors) const {
         std::vector<TorchRankFile> files;
         for (const std::string& name : save_.files) {
             files.push_back({name, rank_of(name), {}});
         }
-        std::vector<const TrainingTensor*> places;
-        places.reserve(tensors.size());
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-            places.push_back(&place_of(tensors[i]));
-            files[static_cast<std::size_t>(ranks_.at(places[i]->file))].tensors.push_back(i);
+            if (save_.tensors.size() != tensors.size() || save_.tensors[i].file.text().empty()) {
+                throw Error(ErrorCode::internal,
+                            std::string(tensors[i].name) + " has no place in a file");
+            }
+            files[static_cast<std::size_t>(ranks_.at(save_.tensors[i].file))].tensors.push_back(i);
         }
         for (TorchRankFile& file : files) {
             std::ranges::stable_sort(file.tensors, {},
-                                     [&](std::uint32_t i) { return places[i]->order; });
-            std::ranges::transform(file.tensors, std::back_inserter(file.places),
-                                   [&](std::uint32_t i) { return places[i]; });
+                                     [&](std::uint32_t i) { return save_.tensors[i].order; });
         }
         return files;
     }

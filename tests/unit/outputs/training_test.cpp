@@ -138,7 +138,7 @@ TEST(TrainingFormat, our_reader_finds_the_tensors_of_rank_files) {
         const test::TemporaryDirectory directory;
         test::write_files(made, directory.path());
         for (std::size_t i = 0; i < made.tensors.size(); ++i) {
-            const TrainingTensor& place = made.save.tensors.at(made.tensors[i].name);
+            const TrainingTensor& place = made.save.tensors[i];
             const auto file = io::InputFile::open(directory.path() / place.file.text());
             const auto torch = formats::TorchFile::read(file, 0, std::nullopt, true);
             const formats::PickleValue* value = &torch.root();

@@ -80,14 +80,17 @@ TEST_F(TorchDist, fills_files_by_size) {
         placed.push_back({{1500000000}, {{"", {name}, {{0, 1500000000}}}}});
     }
     placed.push_back({{10}, {{"", {"a2"}, {{0, 10}}}}});
+    for (std::uint32_t i = 0; i < placed.size(); ++i) {
+        placed[i].pieces.front().target = i;
+    }
     const outputs::TrainingSave save = arrangement().save(placed, nullptr);
-    EXPECT_EQ(save.tensors.at("a[0]").file, "release/__0_0.distcp");
-    EXPECT_EQ(save.tensors.at("a2[0]").file, "release/__0_0.distcp");
-    EXPECT_EQ(save.tensors.at("b[0]").file, "release/__0_1.distcp");
-    EXPECT_EQ(save.tensors.at("c[0]").file, "release/__0_2.distcp");
-    EXPECT_EQ(save.tensors.at("c[0]").whole, Shape{1500000000});
+    EXPECT_EQ(save.tensors[1].file, "release/__0_0.distcp");
+    EXPECT_EQ(save.tensors[3].file, "release/__0_0.distcp");
+    EXPECT_EQ(save.tensors[2].file, "release/__0_1.distcp");
+    EXPECT_EQ(save.tensors[0].file, "release/__0_2.distcp");
+    EXPECT_EQ(save.tensors[0].whole, Shape{1500000000});
     std::ranges::reverse(placed);
-    EXPECT_EQ(arrangement().save(placed, nullptr).tensors.at("b[0]").file, "release/__0_1.distcp");
+    EXPECT_EQ(arrangement().save(placed, nullptr).tensors[2].file, "release/__0_1.distcp");
 }
 
 TEST_F(TorchDist, has_the_state_of_each_module) {
