@@ -78,9 +78,10 @@ class ImageFormat final : public OutputFormat {
             placement.files.push_back({file.name, "", 0, {}, file.size});
         }
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-            const auto found = image_.slots.find(tensors[i].name);
+            const auto found = image_.slots.find(std::string(tensors[i].name));
             if (found == image_.slots.end()) {
-                throw Error(ErrorCode::internal, tensors[i].name + " has no place in the template");
+                throw Error(ErrorCode::internal,
+                            std::string(tensors[i].name) + " has no place in the template");
             }
             const Slot& place = found->second.place;
             placement.slots.push_back(place);
@@ -164,8 +165,8 @@ class ImageFormat final : public OutputFormat {
         std::vector<Span> spans;
         for (const std::uint32_t i : placement.files.at(file).tensors) {
             const Bytes begin = placement.slots[i].offset;
-            spans.push_back(
-                {begin, begin + tensors[i].bytes(), i, image_.slots.at(tensors[i].name).is_same});
+            spans.push_back({begin, begin + tensors[i].bytes(), i,
+                             image_.slots.at(std::string(tensors[i].name)).is_same});
         }
         std::ranges::sort(spans, {}, &Span::begin);
         return spans;

@@ -18,7 +18,7 @@ class OutputFormat;
 
 /// A tensor to be written, as outputs see it.
 struct OutputTensor {
-    std::string name;
+    std::string_view name;  ///< lent by whose it is, and zero-terminated
     DType dtype = DType::f32;
     std::vector<Index> shape;
     /// Elements of one strip, where the tensor is made strip by strip together with another; else

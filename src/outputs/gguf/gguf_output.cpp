@@ -27,7 +27,7 @@ class HeaderText {
   public:
     void u32(std::uint32_t value) { little_endian(value, 4); }
     void u64(std::uint64_t value) { little_endian(value, 8); }
-    void text(const std::string& value) {
+    void text(std::string_view value) {
         u64(value.size());
         bytes_ += value;
     }
@@ -82,7 +82,7 @@ Encoding encoding_of(const OutputTensor& tensor) {
     if (const auto known = tensor.encoding ? tensor.encoding : ggml_type_of(tensor.dtype)) {
         return *known;
     }
-    throw Error(ErrorCode::unsupported, tensor.name + " of type " +
+    throw Error(ErrorCode::unsupported, std::string(tensor.name) + " of type " +
                                             std::string(safetensors_name(tensor.dtype)) +
                                             " cannot be written to GGUF");
 }

@@ -25,7 +25,7 @@ std::vector<CTensor> described(const PlacedFile& file, const std::vector<OutputT
     for (const std::uint32_t i : file.tensors) {
         const OutputTensor& tensor = tensors[i];
         CTensor& one = all.emplace_back(CTensor{std::string(safetensors_name(tensor.dtype))});
-        one.tensor = {tensor.name.c_str(), one.dtype.c_str(), tensor.shape.data(),
+        one.tensor = {tensor.name.data(), one.dtype.c_str(), tensor.shape.data(),
                       static_cast<std::int32_t>(tensor.shape.size())};
     }
     return all;

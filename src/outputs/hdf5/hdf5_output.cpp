@@ -24,7 +24,7 @@ constexpr Bytes kCachedDatasets = Bytes{14} << 20U;
 constexpr Bytes kMadeDataset = 512;
 constexpr Bytes kListedDataset = 400;
 
-void require_link_name(const std::string& name) {
+void require_link_name(std::string_view name) {
     if (name.empty() || name == "." || name == kConfigDataset ||
         name.find('/') != std::string::npos || name.find('\0') != std::string::npos ||
         !is_utf8(name)) {
@@ -144,7 +144,7 @@ void place_datasets(Placement& placement, std::size_t file,
     add(offsets.back(), settled.header.size(), kConfigDataset);
     for (std::size_t k = 0; k < settled.tensors.size(); ++k) {
         const OutputTensor& tensor = tensors.at(settled.tensors[k]);
-        add(offsets[k], tensor.bytes(), tensor.name);
+        add(offsets[k], tensor.bytes(), std::string(tensor.name));
         placement.slots.at(settled.tensors[k]).offset = tensor.bytes() > 0 ? offsets[k] : 0;
     }
     require_apart(std::move(ranges), settled);

@@ -37,7 +37,7 @@ std::string padded_header(std::string json, Bytes whole) {
 }
 
 /// The format keeps one name for itself. Error(unsupported) for it, and for what is no UTF-8.
-void require_header_name(const std::string& name) {
+void require_header_name(std::string_view name) {
     if (name == kMetadata || !is_utf8(name)) {
         throw Error(ErrorCode::unsupported,
                     "tensor name \"" + printable(name) +

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "core/shared_text.hpp"
 #include "outputs/format.hpp"
 
 namespace shardweld::plan {
@@ -16,9 +17,9 @@ std::vector<OutputTensor> decoder(int n_layers) {
     std::vector<OutputTensor> tensors{{"a.embed", DType::bf16, {32000, 4096}}};
     for (int layer = 0; layer < n_layers; ++layer) {
         const std::string prefix = "layers." + std::to_string(layer) + ".";
-        tensors.push_back({prefix + "down", DType::bf16, {4096, 11008}});
-        tensors.push_back({prefix + "norm", DType::f32, {4096}});
-        tensors.push_back({prefix + "up", DType::bf16, {11008, 4096}});
+        tensors.push_back({SharedText(prefix + "down"), DType::bf16, {4096, 11008}});
+        tensors.push_back({SharedText(prefix + "norm"), DType::f32, {4096}});
+        tensors.push_back({SharedText(prefix + "up"), DType::bf16, {11008, 4096}});
     }
     return tensors;
 }
@@ -28,10 +29,10 @@ std::vector<OutputTensor> odd_decoder(int n_layers) {
     std::vector<OutputTensor> tensors{{"a.embed", DType::bf16, {32003, 898}}};
     for (int layer = 0; layer < n_layers; ++layer) {
         const std::string prefix = "layers." + std::to_string(layer) + ".";
-        tensors.push_back({prefix + "bias", DType::f32, {129}});
-        tensors.push_back({prefix + "down", DType::bf16, {898, 4867}});
-        tensors.push_back({prefix + "scale", DType::u8, {31}});
-        tensors.push_back({prefix + "up", DType::bf16, {4867, 898}});
+        tensors.push_back({SharedText(prefix + "bias"), DType::f32, {129}});
+        tensors.push_back({SharedText(prefix + "down"), DType::bf16, {898, 4867}});
+        tensors.push_back({SharedText(prefix + "scale"), DType::u8, {31}});
+        tensors.push_back({SharedText(prefix + "up"), DType::bf16, {4867, 898}});
     }
     return tensors;
 }
