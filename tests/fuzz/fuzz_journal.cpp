@@ -89,11 +89,11 @@ void header(const JsonFile& /*file*/) {
     fuzz::require(begun.tool == now.tool && begun.plan == now.plan);
 }
 
-constexpr std::array<fuzz::JsonReader, 3> kReaders = {records, sealed_records, header};
+constexpr std::array<fuzz::JsonReader, 3> kJournalReaders = {records, sealed_records, header};
 
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
-    fuzz::read_json(kReaders, data, size);
+    fuzz::read_json(kJournalReaders, data, size);
     return 0;
 }

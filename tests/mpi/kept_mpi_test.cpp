@@ -159,9 +159,8 @@ class Others {
     }
     void expect_untouched(const plan::Plan& plan) const {
         for (const outputs::PlacedFile& file : plan.placement.files) {
-            std::ifstream in(directory_ / file.name, std::ios::binary);
-            const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-            EXPECT_TRUE(bytes == std::string(file.size, 'x')) << file.name;
+            EXPECT_TRUE(test::content_of(directory_ / file.name) == std::string(file.size, 'x'))
+                << file.name;
         }
         EXPECT_TRUE(fs::is_empty(directory_ / "journal"));
     }

@@ -136,7 +136,10 @@ TEST(Mix, gives_the_same_sums_with_any_strategy_in_the_memory_of_one_checkpoint)
         Checkpoints::mix(MixKind::deltas, {1, 0.4F, 0.1F, -0.6F}),
     };
     for (const Mix& mix : mixes) {
+        const std::vector<float> sums = checkpoints.expected(mix);
         for (const DType written : {DType::bf16, DType::f32}) {
+            const std::string expected =
+                text_of(sums, written) + std::string(static_cast<std::size_t>(kBytes), 'x');
             for (const auto& [strategy, is_ahead] : kWays) {
                 plan::PlanChoice choice;
                 choice.strategy = strategy;
@@ -151,8 +154,7 @@ TEST(Mix, gives_the_same_sums_with_any_strategy_in_the_memory_of_one_checkpoint)
                 std::string bytes;
                 const execute::Result result = checkpoints.merge(plan, bytes);
                 const std::string& header = plan.placement.files.front().header;
-                EXPECT_TRUE(bytes == header + text_of(checkpoints.expected(mix), written) +
-                                         std::string(static_cast<std::size_t>(kBytes), 'x'));
+                EXPECT_TRUE(bytes == header + expected);
                 Bytes sent = 0;  // of many ranks one may read nothing that others need
                 for (const execute::RankResult& rank : result.ranks) {
                     EXPECT_LE(rank.buffer_bytes, plan::most_buffers(plan));

@@ -16,6 +16,7 @@
 #include "core/text.hpp"
 #include "execute/run.hpp"
 #include "mpi/comm.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace shardweld::test {
 
@@ -126,8 +127,7 @@ class Sample {
         comm_.barrier();
         std::string bytes;
         for (const outputs::PlacedFile& file : plan.placement.files) {
-            std::ifstream in(out / file.name, std::ios::binary);
-            bytes += std::string(std::istreambuf_iterator<char>(in), {});
+            bytes += content_of(out / file.name);
         }
         comm_.barrier();
         return bytes;
@@ -141,12 +141,13 @@ class Sample {
             for (const std::uint32_t at : file.tensors) {
                 const plan::Target& target = plan.targets[at];
                 const auto id = static_cast<std::size_t>(target.name.back() - 'a');
+                std::vector<std::uint16_t> values;
                 for (Index row = 0; row < target.shape[0]; ++row) {
                     for (Index column = 0; column < target.shape[1]; ++column) {
-                        const std::uint16_t value = element(id, row, column);
-                        bytes += std::string(reinterpret_cast<const char*>(&value), sizeof value);
+                        values.push_back(element(id, row, column));
                     }
                 }
+                bytes.append(reinterpret_cast<const char*>(values.data()), 2 * values.size());
             }
         }
         return bytes;

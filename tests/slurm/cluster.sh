@@ -91,12 +91,12 @@ all_idle() {
     [[ "$(sinfo -h -N -p batch -o %T | grep -c '^idle$')" == "$N_HOSTS" ]]
 }
 
-# eventually SECONDS COMMAND...: until it succeeds.
+# eventually SECONDS COMMAND...: until it succeeds, asked ten times a second, or every $PAUSE seconds.
 eventually() {
     local end=$((SECONDS + $1))
     shift
     until "$@" >/dev/null 2>&1; do
         ((SECONDS < end)) || return 1
-        sleep 0.1
+        sleep "${PAUSE:-0.1}"
     done
 }

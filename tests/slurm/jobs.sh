@@ -12,7 +12,7 @@ submit() {
 }
 
 field() { # JOB NAME: of what Slurm tells of a job
-    scontrol -o show job "$1" 2>/dev/null | grep -o " $2=[^ ]*" | head -1 | cut -d= -f2-
+    [[ "$(scontrol -o show job "$1" 2>/dev/null)" =~ \ $2=([^ ]*) ]] && echo "${BASH_REMATCH[1]}"
 }
 
 has_ended() { # JOB
@@ -28,9 +28,9 @@ is_completing() { # JOB
     [[ "$(field "$1" JobState)" == COMPLETING ]]
 }
 
-# expect_end JOB STATE CODE NAME [SECONDS]: how a job ends, by default within a minute.
+# expect_end JOB STATE CODE NAME [SECONDS]: how a job ends, by default within a minute. To ask Slurm costs as much as to start a small merge.
 expect_end() {
-    local state code
+    local state code PAUSE=0.5
     eventually "${5:-60}" has_ended "$1" || { is_completing "$1" && eventually 240 has_ended "$1"; }
     state="$(field "$1" JobState)"
     code="$(field "$1" ExitCode)"

@@ -30,11 +30,6 @@ class Heard : public Events {
     std::vector<PhaseProgress> phases;
 };
 
-std::string bytes_of(const fs::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
 struct LibraryTest : testing::Test {
     Request request() const {
         Request wanted;
@@ -70,7 +65,7 @@ TEST_F(LibraryTest, merges_without_mpi_and_tells_what_it_does) {
     EXPECT_EQ(output.tensors, 39U);
     EXPECT_FALSE(output.root.empty());
     EXPECT_NE(output.json.find("\"root\": \"" + output.root), std::string::npos);
-    EXPECT_GT(bytes_of(output.directory / "model.safetensors").size(), output.tensor_bytes);
+    EXPECT_GT(test::content_of(output.directory / "model.safetensors").size(), output.tensor_bytes);
     EXPECT_FALSE(heard.messages.empty());
     const auto moved = std::ranges::find_if(heard.phases, [](const PhaseProgress& state) {
         return state.phase == "moving tensors" && state.done == state.total && state.total > 0;
@@ -85,7 +80,8 @@ TEST_F(LibraryTest, writes_several_outputs_of_one_read) {
     ASSERT_EQ(report.outputs.size(), 2U);
     EXPECT_EQ(report.outputs[1].directory, place.path() / "half");
     EXPECT_EQ(report.outputs[0].tensor_bytes, report.outputs[1].tensor_bytes);
-    EXPECT_NE(bytes_of(place.path() / "half/config.json").find("float16"), std::string::npos);
+    EXPECT_NE(test::content_of(place.path() / "half/config.json").find("float16"),
+              std::string::npos);
 }
 
 TEST_F(LibraryTest, writes_training_checkpoints) {
@@ -107,16 +103,16 @@ TEST_F(LibraryTest, writes_training_checkpoints) {
 TEST_F(LibraryTest, makes_one_model_of_several_checkpoints) {
     Request wanted = request();
     (void)merge(alone, wanted);
-    const std::string own = bytes_of(place.path() / "model/model.safetensors");
+    const std::string own = test::content_of(place.path() / "model/model.safetensors");
     wanted.inputs.push_back(wanted.inputs.front());
     wanted.options["target_dir"] = place.path() / "average";
     (void)merge(alone, wanted);
-    EXPECT_EQ(bytes_of(place.path() / "average/model.safetensors"), own);
+    EXPECT_EQ(test::content_of(place.path() / "average/model.safetensors"), own);
     wanted.options["target_dir"] = place.path() / "base";
     wanted.options["task_arithmetic"] = kCase / "source";
     wanted.options["scale"] = "0.5,2";
     (void)merge(alone, wanted);
-    EXPECT_EQ(bytes_of(place.path() / "base/model.safetensors"), own);
+    EXPECT_EQ(test::content_of(place.path() / "base/model.safetensors"), own);
 }
 
 TEST_F(LibraryTest, stops_when_it_is_asked_to) {

@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <span>
@@ -20,6 +19,7 @@
 
 #include "numeric/quantise_kernels.hpp"
 #include "shardweld/error.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace shardweld::numeric {
 namespace {
@@ -32,9 +32,8 @@ struct SavedTensor {
 using SavedTensors = std::map<std::string, SavedTensor>;
 
 SavedTensors read(const std::string& name) {
-    std::ifstream file(std::string(SHARDWELD_TEST_DATA) + "/quant/edge/" + name + ".safetensors",
-                       std::ios::binary);
-    const std::string text((std::istreambuf_iterator<char>(file)), {});
+    const std::string text =
+        test::content_of(SHARDWELD_TEST_DATA "/quant/edge/" + name + ".safetensors");
     std::uint64_t length = 0;
     std::memcpy(&length, text.data(), sizeof(length));
     SavedTensors tensors;

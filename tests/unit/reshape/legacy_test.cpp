@@ -13,13 +13,13 @@
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 #include "io/input_file.hpp"
+#include "models/config.hpp"
 #include "models/symbols.hpp"
 #include "plan/bind/join_shards.hpp"
 #include "reshape/arrange.hpp"
 #include "reshape/rank_files.hpp"
 #include "shardweld/error.hpp"
-
-#include "real_config.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace shardweld::reshape {
 namespace {
@@ -44,7 +44,8 @@ class RankFiles {
   public:
     explicit RankFiles(const std::string& name)
         : directory_(fs::path(SHARDWELD_TEST_DATA) / name),
-          config_(config_in(directory_ / "hf/config.json")),
+          config_(models::Config::parse(test::content_of(directory_ / "hf/config.json"),
+                                        "config.json")),
           recipe_(models::recipe_for(library(), config_)),
           dialect_(*library().find_dialect("megatron_core")) {
         formats::JobInput request;

@@ -9,12 +9,12 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/format.hpp"
+#include "models/config.hpp"
 #include "models/symbols.hpp"
 #include "plan/bind/store_match.hpp"
 #include "reshape/arrange.hpp"
 #include "shardweld/error.hpp"
-
-#include "real_config.hpp"
+#include "support/temporary_directory.hpp"
 
 namespace shardweld::reshape {
 namespace {
@@ -37,7 +37,7 @@ class TreeFiles {
   public:
     explicit TreeFiles(const std::string& name, const std::string& config)
         : library_(models::RecipeLibrary::load()),
-          config_(config_in(root(name) / config)),
+          config_(models::Config::parse(test::content_of(root(name) / config), "config.json")),
           recipe_(models::recipe_for(library_, config_)),
           dialect_(models::own_names(recipe_, *library_.find_dialect("hf_module"))) {
         formats::JobInput request;
