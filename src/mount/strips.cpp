@@ -136,7 +136,10 @@ bool Strips::make_room(Entry& wanted) {
 void Strips::run() {
     std::unique_lock lock(mutex_);
     while (true) {
-        has_work_.wait(lock, [&] { return is_over_ || !wanted_.empty(); });
+        // GCC 12's `wait` without a time needs a newer libstdc++ than RHEL 9 has.
+        while (!is_over_ && wanted_.empty()) {
+            (void)has_work_.wait_for(lock, std::chrono::hours(1));
+        }
         if (is_over_) {
             return;
         }
