@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include <xxhash.h>
-
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
 
@@ -12,30 +10,8 @@
 
 namespace shardweld::execute {
 
-namespace {
-
-Digest canonical(XXH128_hash_t hash) {
-    XXH128_canonical_t bytes;
-    XXH128_canonicalFromHash(&bytes, hash);
-    Digest digest;
-    std::memcpy(digest.data(), bytes.digest, digest.size());
-    return digest;
-}
-
-}  // namespace
-
-struct BlockDigests::State {
-    XXH3_state_t* hash = XXH3_createState();
-
-    State() = default;
-    ~State() { XXH3_freeState(hash); }
-    State(const State&) = delete;
-    State& operator=(const State&) = delete;
-};
-
 BlockDigests::BlockDigests(const plan::Plan& plan, bool keeps_ends)
-    : plan_(plan), keeps_ends_(keeps_ends), state_(std::make_unique<State>()) {}
-BlockDigests::~BlockDigests() = default;
+    : plan_(plan), keeps_ends_(keeps_ends) {}
 
 void BlockDigests::add(const plan::Slice& slice, ByteView bytes) {
     const plan::WrittenTensor& tensor = plan_.tensor(slice.tensor);
@@ -46,12 +22,12 @@ void BlockDigests::add(const plan::Slice& slice, ByteView bytes) {
         const auto part = bytes.subspan(static_cast<std::size_t>(at - slice.begin) * size,
                                         static_cast<std::size_t>(end - at) * size);
         if (at % block == 0) {
-            (void)XXH3_128bits_reset(state_->hash);
+            stream_.reset();
             edges_.open = at / block;
             edges_.open_tensor = slice.tensor;
         }
         if (edges_.open != kNone) {
-            (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
+            stream_.add(part);
         } else {
             add_fragment({slice.tensor, at, end, 0}, part);
         }
@@ -69,12 +45,12 @@ void BlockDigests::add_fragment(const plan::Slice& part, ByteView bytes) {
     const Bytes size = size_of(tensor.dtype);
     const Index block = plan_.block_elements(part.tensor);
     if (!first_) {
-        (void)XXH3_128bits_reset(state_->hash);
+        stream_.reset();
         first_ = {part.tensor, part.begin, part.begin, {}};
     }
-    (void)XXH3_128bits_update(state_->hash, bytes.data(), bytes.size());
+    stream_.add(bytes);
     first_->end = part.end;
-    first_->digest = canonical(XXH3_128bits_digest(state_->hash));
+    first_->digest = stream_.digest();
     if (!keeps_ends_) {
         return;
     }
@@ -94,16 +70,14 @@ Written BlockDigests::take_written() {
     }
     if (edges_.open != kNone) {
         const Index block = plan_.block_elements(edges_.open_tensor);
-        written.edges.push_back({edges_.open_tensor, edges_.open * block, end_,
-                                 canonical(XXH3_128bits_digest(state_->hash))});
+        written.edges.push_back({edges_.open_tensor, edges_.open * block, end_, stream_.digest()});
     }
     written.blocks = std::move(blocks_);
     return written;
 }
 
 void BlockDigests::finish_block() {
-    blocks_.push_back(
-        {edges_.open, edges_.open_tensor, canonical(XXH3_128bits_digest(state_->hash))});
+    blocks_.push_back({edges_.open, edges_.open_tensor, stream_.digest()});
     edges_.open = kNone;
 }
 
@@ -144,7 +118,7 @@ void BlockDigests::complete(mpi::Comm& comm) {
         return;
     }
     for (const auto& part : received) {
-        (void)XXH3_128bits_update(state_->hash, part.data(), part.size());
+        stream_.add(part);
     }
     finish_block();
 }

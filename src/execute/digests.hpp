@@ -2,13 +2,13 @@
 // over its blocks' digests. They depend on nothing but the tensors.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "core/index.hpp"
+#include "io/digest.hpp"
 #include "mpi/comm.hpp"
 #include "plan/plan.hpp"
 
@@ -29,9 +29,6 @@ class BlockDigests {
   public:
     /// Without `keeps_ends` such ends are forgotten: only whole blocks are wanted, and no gather().
     BlockDigests(const plan::Plan& plan, bool keeps_ends);
-    ~BlockDigests();
-    BlockDigests(const BlockDigests&) = delete;
-    BlockDigests& operator=(const BlockDigests&) = delete;
 
     /// The written bytes of a slice, in output order.
     void add(const plan::Slice& slice, ByteView bytes);
@@ -52,7 +49,6 @@ class BlockDigests {
     std::vector<std::string> gather(mpi::Comm& comm);
 
   private:
-    struct State;
     /// What one rank has of the blocks at both ends of its run.
     struct Edges {
         Index fragment = kNone;  ///< number of the block that begins before the run
@@ -70,7 +66,7 @@ class BlockDigests {
 
     const plan::Plan& plan_;
     bool keeps_ends_;
-    std::unique_ptr<State> state_;
+    io::DigestStream stream_;
     std::vector<std::byte> fragment_;
     Edges edges_;
     std::optional<BlockPart> first_;  ///< of the fragment

@@ -3,11 +3,15 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <new>
 #include <string_view>
 #include <vector>
 
 #include <openssl/evp.h>
 #include <xxhash.h>
+#ifdef SHARDWELD_XXHASH_DISPATCH  // the same functions in the processor's widest registers
+#include <xxh_x86dispatch.h>
+#endif
 
 #include "shardweld/error.hpp"
 
@@ -15,13 +19,49 @@
 
 namespace shardweld::io {
 
-Digest digest_of(ByteView bytes) {
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes.data(), bytes.size()));
+namespace {
+
+Digest canonical(XXH128_hash_t hash) {
+    XXH128_canonical_t bytes;
+    XXH128_canonicalFromHash(&bytes, hash);
     Digest digest{};
-    std::copy_n(reinterpret_cast<const std::byte*>(canonical.digest), digest.size(),
-                digest.begin());
+    std::copy_n(reinterpret_cast<const std::byte*>(bytes.digest), digest.size(), digest.begin());
     return digest;
+}
+
+}  // namespace
+
+Digest digest_of(ByteView bytes) {
+    return canonical(XXH3_128bits(bytes.data(), bytes.size()));
+}
+
+struct DigestStream::State {
+    struct FreeState {
+        void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
+    };
+    std::unique_ptr<XXH3_state_t, FreeState> hash{XXH3_createState()};
+};
+
+DigestStream::DigestStream() : state_(std::make_unique<State>()) {
+    if (state_->hash == nullptr) {
+        throw std::bad_alloc();
+    }
+    reset();
+}
+DigestStream::DigestStream(DigestStream&& other) noexcept = default;
+DigestStream& DigestStream::operator=(DigestStream&& other) noexcept = default;
+DigestStream::~DigestStream() = default;
+
+void DigestStream::add(ByteView bytes) {
+    (void)XXH3_128bits_update(state_->hash.get(), bytes.data(), bytes.size());
+}
+
+Digest DigestStream::digest() const {
+    return canonical(XXH3_128bits_digest(state_->hash.get()));
+}
+
+void DigestStream::reset() {
+    (void)XXH3_128bits_reset(state_->hash.get());
 }
 
 std::string hex(const Digest& digest) {

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <string>
 
 #include "core/index.hpp"
@@ -15,6 +16,27 @@ namespace shardweld::io {
 using Digest = std::array<std::byte, 16>;
 
 Digest digest_of(ByteView bytes);
+
+/// The checksum of bytes that come piece by piece: together they have the digest_of() the whole.
+class DigestStream {
+  public:
+    DigestStream();
+    DigestStream(DigestStream&& other) noexcept;
+    DigestStream& operator=(DigestStream&& other) noexcept;
+    DigestStream(const DigestStream&) = delete;
+    DigestStream& operator=(const DigestStream&) = delete;
+    ~DigestStream();
+
+    void add(ByteView bytes);
+    /// The checksum of the pieces so far.
+    [[nodiscard]] Digest digest() const;
+    /// Forgets all pieces.
+    void reset();
+
+  private:
+    struct State;
+    std::unique_ptr<State> state_;
+};
 
 /// 32 hex digits.
 std::string hex(const Digest& digest);

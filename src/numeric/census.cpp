@@ -6,6 +6,8 @@
 
 #include "shardweld/error.hpp"
 
+#include "instruction_sets.hpp"
+
 namespace shardweld::numeric {
 
 namespace {
@@ -34,8 +36,7 @@ Word word_at(const std::byte* bytes, std::size_t i) {
     return word;
 }
 
-/// What most elements need: the largest magnitude and the bits in which elements differ. Without a
-/// branch, for the vectoriser, which takes signed maxima of two bytes on any x86-64.
+/// What most elements need: the largest magnitude and the bits in which elements differ.
 template <typename Word>
 struct Extremes {
     Word largest = 0;
@@ -43,16 +44,23 @@ struct Extremes {
     Index n_zero = 0;
 };
 
+// What is looked at again where it holds something odd.
+constexpr std::size_t kPartBytes = 16384;
+
+/// Without a branch, for the vectoriser, which takes signed maxima of two bytes on any x86-64. At
+/// most kPartBytes.
 template <typename Word>
-Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude, Word first) {
+SHARDWELD_LOOP Extremes<Word> extremes_loop(const std::byte* bytes, std::size_t n, Word magnitude,
+                                            Word first) {
     using Signed = std::conditional_t<sizeof(Word) == 1, std::uint8_t, std::make_signed_t<Word>>;
+    // Zeros that a word can count, in whole vectors.
+    constexpr std::size_t kCounted = sizeof(Word) == 1 ? 192 : kPartBytes;
     Signed largest = 0;
     Word different = 0;
-    Word n_zero = 0;
     Index n_zeros = 0;
-    constexpr std::size_t kCounted = 255;  // fits into any word
     for (std::size_t begin = 0; begin < n; begin += kCounted) {
         const std::size_t end = std::min(n, begin + kCounted);
+        Word n_zero = 0;
         for (std::size_t i = begin; i < end; ++i) {
             const Word word = word_at<Word>(bytes, i);
             const auto size = static_cast<Signed>(word & magnitude);
@@ -61,9 +69,16 @@ Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude
             n_zero = static_cast<Word>(n_zero + (size == 0 ? 1 : 0));
         }
         n_zeros += static_cast<Index>(n_zero);
-        n_zero = 0;
     }
     return {static_cast<Word>(largest), different, n_zeros};
+}
+
+template <typename Word>
+Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude, Word first) {
+    static const auto best = has_avx512() ? Avx512<extremes_loop<Word>>::run
+                             : has_avx2() ? Avx2<extremes_loop<Word>>::run
+                                          : Portable<extremes_loop<Word>>::run;
+    return best(bytes, n, magnitude, first);
 }
 
 template <typename Word>
@@ -77,7 +92,7 @@ void count_odd(const std::byte* bytes, std::size_t n, const FloatForm<Word>& for
 
 template <typename Word>
 Census census_of(const FloatForm<Word>& form, ByteView bytes) {
-    constexpr std::size_t kPart = 16384 / sizeof(Word);
+    constexpr std::size_t kPart = kPartBytes / sizeof(Word);
     const std::size_t n = bytes.size() / sizeof(Word);
     Census census;
     census.n_elements = static_cast<Index>(n);

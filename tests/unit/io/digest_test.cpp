@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include "io/digest_stream.hpp"
 #include "io/input_file.hpp"
 #include "support/temporary_directory.hpp"
 
@@ -29,6 +28,8 @@ TEST(DigestStream, is_the_digest_of_the_whole) {
             stream.add(std::span(bytes).subspan(at, std::min(piece, bytes.size() - at)));
         }
         EXPECT_EQ(stream.digest(), digest_of(bytes));
+        stream.reset();
+        EXPECT_EQ(stream.digest(), digest_of({}));
     }
 }
 
