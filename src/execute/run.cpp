@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <condition_variable>
 #include <deque>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <system_error>
+#include <thread>
 
 #include "core/system.hpp"
 #include "mpi/free_run.hpp"
@@ -21,6 +24,57 @@
 namespace shardweld::execute {
 
 namespace {
+
+/// A thread that does one thing after another, so that a round costs no new one. The end waits for
+/// what is in hand.
+class ReadingThread {
+  public:
+    ReadingThread() = default;
+    ReadingThread(const ReadingThread&) = delete;
+    ReadingThread& operator=(const ReadingThread&) = delete;
+    ~ReadingThread() {
+        if (thread_.joinable()) {
+            give({});
+            thread_.join();
+        }
+    }
+
+    /// std::system_error.
+    std::future<Round> start(std::packaged_task<Round()> task) {
+        if (!thread_.joinable()) {
+            thread_ = std::thread([this] { work(); });
+        }
+        std::future<Round> result = task.get_future();
+        give(std::move(task));
+        return result;
+    }
+
+  private:
+    void give(std::packaged_task<Round()> task) {
+        const std::lock_guard lock(mutex_);
+        tasks_.push_back(std::move(task));
+        is_given_.notify_one();
+    }
+
+    void work() {
+        while (true) {
+            std::unique_lock lock(mutex_);
+            is_given_.wait(lock, [&] { return !tasks_.empty(); });
+            std::packaged_task<Round()> task = std::move(tasks_.front());
+            tasks_.pop_front();
+            lock.unlock();
+            if (!task.valid()) {
+                return;
+            }
+            task();
+        }
+    }
+
+    std::mutex mutex_;
+    std::condition_variable is_given_;
+    std::deque<std::packaged_task<Round()>> tasks_;  ///< an empty one is the end
+    std::thread thread_;
+};
 
 /// One rank's side of a run: buffers, open files and counters.
 class Worker {
@@ -145,8 +199,9 @@ class Worker {
     /// Ranks go through common rounds; an error is agreed before the next one.
     void run_in_lockstep() {
         Prefetch rounds(plan_, plan::Rounds(plan_, done_), comm_.rank(), reader_);
+        ReadingThread thread;
         std::future<Round> next;
-        std::optional<Error> failure = mpi::error_of([&] { next = start_reading(rounds); });
+        std::optional<Error> failure = mpi::error_of([&] { next = start_reading(rounds, thread); });
         while (true) {
             Round round;
             mpi::collectively(comm_, [&] {
@@ -160,7 +215,7 @@ class Worker {
                 return;
             }
             // An error waits for the next meeting of all ranks.
-            failure = mpi::error_of([&] { next = start_reading(rounds); });
+            failure = mpi::error_of([&] { next = start_reading(rounds, thread); });
             exchange(round);
             if (!failure) {
                 failure = mpi::error_of([&] { finish(round); });
@@ -171,26 +226,28 @@ class Worker {
     /// Ranks go their own way.
     void run_alone() {
         Prefetch rounds(plan_, plan::Rounds(plan_, comm_.rank(), done_), comm_.rank(), reader_);
+        ReadingThread thread;
         std::future<Round> next;
         mpi::run_freely(comm_, options_.why_stop, [&](const mpi::OnStep& step) {
             step();
-            next = start_reading(rounds);
+            next = start_reading(rounds, thread);
             for (Round round = next.get(); !round.ranges.empty(); round = next.get()) {
-                next = start_reading(rounds);
+                next = start_reading(rounds, thread);
                 finish(round);
                 step();
             }
         });
     }
 
-    /// Lays out the next round and reads for it: in a thread of its own, beside what happens to the
-    /// round before, where the plan has memory for that; else when it is asked for.
-    std::future<Round> start_reading(Prefetch& rounds) {
+    /// Lays out the next round and reads for it: in the thread, beside what happens to the round
+    /// before, where the plan has memory for that; else when it is asked for.
+    std::future<Round> start_reading(Prefetch& rounds, ReadingThread& thread) {
         const bool is_ahead = plan_.limits.ahead > 0;
         RoundBuffers& buffers = buffers_[is_ahead ? n_started_++ % buffers_.size() : 0];
+        const auto read = [this, &rounds, &buffers] { return read_next(rounds, buffers); };
         try {
-            return std::async(is_ahead ? std::launch::async : std::launch::deferred,
-                              [this, &rounds, &buffers] { return read_next(rounds, buffers); });
+            return is_ahead ? thread.start(std::packaged_task<Round()>(read))
+                            : std::async(std::launch::deferred, read);
         } catch (const std::system_error& error) {
             // A thread's stack is memory, its number is limited.
             throw Error(error.code() == std::errc::resource_unavailable_try_again
