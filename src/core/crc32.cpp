@@ -44,8 +44,8 @@ constexpr auto kPowers = make_powers();
 }
 #endif
 
-/// ISA-L's AVX code leaves the upper halves of vector registers in use, and SSE code behind it
-/// (XXH3, what looks at values) is two to three times slower for that, for as long as they are.
+/// ISA-L's AVX code leaves the upper halves of vector registers in use, and SSE code behind it is
+/// two to three times slower for that, for as long as they are.
 void release_vectors() {
 #if defined(__x86_64__)
     static const bool has_avx = __builtin_cpu_supports("avx") != 0;

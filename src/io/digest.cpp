@@ -48,8 +48,6 @@ DigestStream::DigestStream() : state_(std::make_unique<State>()) {
     }
     reset();
 }
-DigestStream::DigestStream(DigestStream&& other) noexcept = default;
-DigestStream& DigestStream::operator=(DigestStream&& other) noexcept = default;
 DigestStream::~DigestStream() = default;
 
 void DigestStream::add(ByteView bytes) {

@@ -21,10 +21,6 @@ Digest digest_of(ByteView bytes);
 class DigestStream {
   public:
     DigestStream();
-    DigestStream(DigestStream&& other) noexcept;
-    DigestStream& operator=(DigestStream&& other) noexcept;
-    DigestStream(const DigestStream&) = delete;
-    DigestStream& operator=(const DigestStream&) = delete;
     ~DigestStream();
 
     void add(ByteView bytes);
