@@ -17,9 +17,9 @@ struct ParameterKind {
     bool decays = true;         ///< neither a vector nor a bias
 };
 
-/// Of a group's settings, whose multipliers are numbers however they are spelled.
+/// The kind that a group's settings tell, whose multipliers are numbers however they are spelled.
 ParameterKind kind_of(const Settings& group);
-/// Of a parameter under its name in Megatron or in a module tree.
+/// The kind of a parameter, by its name in Megatron or in a module tree.
 ParameterKind kind_of(std::string_view name, std::size_t n_dims);
 
 /// The groups of that kind; where no group has one of its traits, that tells none apart. Several,

@@ -138,7 +138,7 @@ void hide_values(std::string& text) {
     }
 }
 
-/// Of the environment: long enough to be one, and no file that is named.
+/// Whether a value of the environment may be a secret: long enough, and no file that is named.
 bool is_secret_value(const std::string& value) {
     constexpr std::size_t kLeast = 8;
     std::error_code unknown;

@@ -54,7 +54,7 @@ class SharedHeap {
     SharedHeap(const SharedHeap&) = delete;
     SharedHeap& operator=(const SharedHeap&) = delete;
 
-    /// Of one that this process filled.
+    /// Where a heap lies that this process filled.
     [[nodiscard]] const Place& place() const { return place_; }
     /// What `make` returned, at the same address in each process.
     [[nodiscard]] void* root() const;

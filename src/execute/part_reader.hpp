@@ -34,8 +34,8 @@ class PartReader {
     /// between them); for others the rows that it lies in. `out` has the box's size. Error(io),
     /// Error(corrupt).
     void read(std::uint32_t target, const layout::Box& box, ByteSpan out);
-    /// The same of elements of a written tensor, codes, scales and constants as well, one behind
-    /// the other.
+    /// Puts elements of a written tensor there likewise, codes, scales and constants as well, one
+    /// behind the other.
     void read_elements(std::uint32_t tensor, layout::Range elements, ByteSpan out);
 
   private:
@@ -67,9 +67,10 @@ class PartReaders {
     PartReaders(const plan::Plan& plan, const SourceFiles& source, fs::path factors,
                 unsigned n_cores);
 
-    /// As PartReader::read. Error(io) where a file was changed since it was first opened, too.
+    /// PartReader::read by several threads. Error(io) where a file was changed since it was first
+    /// opened, too.
     void read(std::uint32_t target, const layout::Box& box, ByteSpan out);
-    /// As PartReader::read_elements, by this thread alone. Error(io) likewise.
+    /// PartReader::read_elements, by this thread alone. Error(io) likewise.
     void read_elements(std::uint32_t tensor, layout::Range elements, ByteSpan out);
 
   private:

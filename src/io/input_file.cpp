@@ -24,7 +24,7 @@ namespace {
 // Linux transfers at most this much in one call (read(2)).
 constexpr std::size_t kMaxRead = 0x7ffff000;
 
-// Of the whole process. NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
+// Calls of the whole process. NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables)
 std::atomic<std::uint64_t> n_read_calls{0};
 
 std::string kind_of(mode_t mode) {

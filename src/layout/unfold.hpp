@@ -13,7 +13,8 @@ namespace shardweld::layout {
 /// few as whole axes allow. Requires that all source addresses lie in the tensor and differ.
 std::vector<Patch> unfold_src(const Copy& copy, std::span<const Index> shape);
 
-/// As unfold_src, for the tensor that the copy writes: the patches' storage is the copy's source.
+/// The elements that a copy writes of the tensor, as unfold_src has those it reads: the patches'
+/// storage is the copy's source.
 std::vector<Patch> unfold_dst(const Copy& copy, std::span<const Index> shape);
 
 /// The shape with axes in two where a loop of the copy's source steps over several of their

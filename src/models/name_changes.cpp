@@ -29,7 +29,7 @@ std::string changed_by(const std::vector<RenameRule>& rules, std::string_view na
     std::size_t longest = 0;
     for (const RenameRule& rule : rules) {
         const std::string& from = is_back ? rule.to : rule.from;
-        // Of equal ones the last, on the way back the first.
+        // The last of equal ones counts, on the way back the first.
         if (from.size() < longest + (is_back ? 1 : 0) || !is_meant(rule)) {
             continue;
         }

@@ -54,7 +54,7 @@ class SavedModel {
     /// Whether save_pretrained gives the tensor another name or cuts it anew: where `is_own_known`,
     /// because it belongs to a part inside of the model.
     [[nodiscard]] bool is_renamed(std::string_view name, bool is_own_known) const;
-    /// As in SavedForm, of the model's own form and of those inside, as far as they are of use.
+    /// SavedForm::renamed of the model's own form and of those inside, as far as they are of use.
     [[nodiscard]] std::vector<std::string> renamed_parts() const;
     /// Which of these names are second ones, and of which tensors, as far as config.json ties them.
     /// One that is there without the other has a name that is not there, if that is certain.
@@ -71,9 +71,9 @@ class SavedModel {
     std::vector<FormPart> parts_;
 };
 
-/// Of lists among built_in_sources(), which are no recipes.
+/// The ending of lists among built_in_sources(), which are no recipes.
 inline constexpr std::string_view kListEnding = ".list";
-/// This list's name.
+/// The name of the list of what transformers saves.
 inline constexpr std::string_view kSavedList = "transformers.list";
 
 }  // namespace shardweld::models

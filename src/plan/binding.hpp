@@ -262,7 +262,7 @@ struct Target : WrittenTensor {
     };
 
     [[nodiscard]] Index n_zeros() const { return add_up(zeros, &layout::Range::extent); }
-    /// As the elements of an operand or a replica are stored.
+    /// The type in which the elements of an operand or a replica are stored.
     [[nodiscard]] DType stored_as(const Operand& operand) const {
         return operand.own_type ? *operand.own_type
                : mix            ? mix->terms[operand.term].stored

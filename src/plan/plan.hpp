@@ -11,7 +11,7 @@
 #include "core/inline_vector.hpp"
 #include "outputs/output.hpp"
 #include "plan/binding.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 #include "plan/visibility.hpp"
 
 #include "limits.hpp"
@@ -115,14 +115,14 @@ struct Plan {
 void share_rest(Plan& plan, std::span<const OutputRange> done, Bytes alignment);
 
 /// Places, cuts and chooses. Error(mismatch) when there is nothing to write; Error(usage) when the
-/// readers that PlanChoice::max_readers allows do not see all files.
+/// readers that JobPlan::max_readers allows do not see all files.
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
-               Visibility visibility, const PlanChoice& choice);
+               Visibility visibility, const JobPlan& choice);
 
 /// The last step of make_plan, and the only one that depends on ranks: cuts the output space and
 /// chooses who reads, for others than those that the plan was made for.
 void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibility visibility,
-                 const PlanChoice& choice);
+                 const JobPlan& choice);
 
 /// What outputs need to know of targets.
 std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets);

@@ -182,7 +182,7 @@ std::vector<Abandoned> decide_fates(const std::set<fs::path>& traces, const Clea
     }
     std::ranges::stable_sort(
         all, [](const Abandoned& a, const Abandoned& b) { return a.target < b.target; });
-    const Holder own = this_process("", 0);
+    const Holder own = this_process();
     for (auto at = all.begin(); at != all.end();) {
         std::vector<Abandoned*> of_target;
         for (const fs::path target = at->target; at != all.end() && at->target == target; ++at) {

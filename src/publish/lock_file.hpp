@@ -18,8 +18,9 @@ struct Holder {
     std::string boot;    ///< of the host's kernel, "" where it is not told
 };
 
-/// This process. `job` and `restarts` as the batch system tells them.
-Holder this_process(std::string job, Index restarts);
+/// This process. `job` and `restarts` as the batch system tells them: the lock of an earlier start
+/// of the job, whose node was lost, is nobody's.
+Holder this_process(std::string job = {}, Index restarts = 0);
 
 /// "HOST PROCESS JOB RESTARTS BOOT" with "-" for what is not known.
 std::string text_of(const Holder& holder);

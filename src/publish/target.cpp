@@ -86,28 +86,30 @@ std::string make_nonce() {
 
 }  // namespace
 
-PartialDirectory PartialDirectory::create(const TargetRequest& request) {
-    PartialDirectory made(request);
+PartialDirectory PartialDirectory::create(const fs::path& named,
+                                          const std::vector<fs::path>& inputs, bool overwrite,
+                                          bool resume, const Holder& holder) {
+    PartialDirectory made(checked_target(named, inputs, overwrite, resume), overwrite);
     make_directories(made.target_.parent_path(), made.made_);
-    made.lock_.emplace(made.target_, this_process(request.job, request.job_restarts));
+    made.lock_.emplace(made.target_, holder);
     made.is_inside_ =
         made.lock_->is_inside() ||
         (is_there(made.target_) && (contains_current_directory(made.target_) ||
-                                    (request.resume && holds_work(made.target_ / kPartialTrace))));
+                                    (resume && holds_work(made.target_ / kPartialTrace))));
     made.partial_ =
         made.is_inside_ ? made.target_ / kPartialTrace : beside(made.target_, kPartialTrace);
     // Another run may have finished between the check and the lock.
-    checked_target(request);
+    checked_target(named, inputs, overwrite, resume);
     if (!made.is_inside_) {
         made.settle_old();
-        made.settle_journal(request.resume);
+        made.settle_journal(resume);
     }
-    made.make_partial(request.resume);
+    made.make_partial(resume);
     return made;
 }
 
-PartialDirectory::PartialDirectory(const TargetRequest& request)
-    : target_(checked_target(request)), may_overwrite_(request.overwrite) {}
+PartialDirectory::PartialDirectory(fs::path target, bool overwrite)
+    : target_(std::move(target)), may_overwrite_(overwrite) {}
 
 fs::path PartialDirectory::journal() const {
     return partial_ / kJournal;

@@ -20,25 +20,14 @@ namespace shardweld::publish {
 class Renames;
 struct NameInDirectory;
 
-/// What the command line says about the output.
-struct TargetRequest {
-    fs::path target;
-    std::vector<fs::path> inputs;  ///< directories that are read: none may be replaced
-    bool overwrite = false;
-    bool resume = false;   ///< what an earlier run left is taken up, not removed
-    std::string job = {};  ///< of the batch system; "" if none
-    /// How often it has started that job: the lock of an earlier start, whose node was lost, is
-    /// nobody's.
-    Index job_restarts = 0;
-};
-
-/// Checks a target without writing anything; returns it absolute, links resolved. Local.
-/// Error(target): it is a file, exists with content without `overwrite` (what a run to `resume` has
-/// published of its own is none), would be replaced with `overwrite` and holds what is no model's
-/// (model_tree.hpp), or was put aside by a run killed while it replaced it, is an
-/// input or contains one (it may lie below the checkpoint); Error(io): this user may
-/// not write there.
-fs::path checked_target(const TargetRequest& request);
+/// The target, absolute and with links resolved, if a run may write it; nothing is written. Local.
+/// `inputs` are directories that are read, `resume`: what an earlier run left is taken up, not
+/// removed. Error(target): it is a file, exists with content without `overwrite` (what a run to
+/// `resume` has published of its own is none), would be replaced with `overwrite` and holds what is
+/// no model's (model_tree.hpp), or was put aside by a run killed while it replaced it, is an input
+/// or contains one (it may lie below the checkpoint); Error(io): this user may not write there.
+fs::path checked_target(const fs::path& named, const std::vector<fs::path>& inputs, bool overwrite,
+                        bool resume = false);
 
 /// Requires that files which are read do not lie in the target, through links either. Local.
 /// Error(target), Error(io).
@@ -58,7 +47,7 @@ bool was_published(const fs::path& target, const fs::path& first);
 
 /// Bytes on the disk of what a run that did not finish left for this target: they are used again or
 /// given back. Local; 0 when nothing is there.
-Bytes bytes_left_behind(const TargetRequest& request);
+Bytes bytes_left_behind(const fs::path& target, bool resume);
 
 /// A run's right to write the target. One rank holds it; everything is written into path(), which
 /// commit() turns into the target. Destroyed without commit, it removes what it made, unless the
@@ -70,8 +59,11 @@ class PartialDirectory {
     /// or one inside the target where no sibling can be made or the target cannot be replaced (a
     /// mount point, the current directory). Files that a run to resume had published inside are
     /// taken back first. Local. Error(target); Error(locked) when another run holds the lock beside
-    /// the target or the one in it, naming its host and process; Error(io), Error(space).
-    static PartialDirectory create(const TargetRequest& request);
+    /// the target or the one in it, naming its host and process; Error(io), Error(space). The rest
+    /// as for checked_target.
+    static PartialDirectory create(const fs::path& named, const std::vector<fs::path>& inputs,
+                                   bool overwrite, bool resume = false,
+                                   const Holder& holder = this_process());
 
     [[nodiscard]] const fs::path& path() const { return partial_; }
     [[nodiscard]] const fs::path& target() const { return target_; }
@@ -109,7 +101,7 @@ class PartialDirectory {
     ~PartialDirectory();
 
   private:
-    explicit PartialDirectory(const TargetRequest& request);
+    PartialDirectory(fs::path target, bool overwrite);
     void settle_old();
     void settle_journal(bool resume);
     void make_partial(bool resume);

@@ -84,8 +84,8 @@ void check_writable(const fs::path& target) {
 }
 
 /// Not in place, file by file.
-bool is_replaced_whole(const TargetRequest& request, const fs::path& target) {
-    return holder_of(target) != target && !(request.resume && holds_work(target / kPartialTrace));
+bool is_replaced_whole(const fs::path& target, bool resume) {
+    return holder_of(target) != target && !(resume && holds_work(target / kPartialTrace));
 }
 
 }  // namespace
@@ -97,11 +97,12 @@ void require_apart(const fs::path& target, const std::vector<fs::path>& files) {
     }
 }
 
-fs::path checked_target(const TargetRequest& request) {
-    if (request.target.empty()) {
+fs::path checked_target(const fs::path& named, const std::vector<fs::path>& inputs, bool overwrite,
+                        bool resume) {
+    if (named.empty()) {
         throw Error(ErrorCode::usage, "--target_dir is empty", "name the directory to write");
     }
-    fs::path target = io::resolved(request.target);
+    fs::path target = io::resolved(named);
     std::error_code failed;
     const io::FileKind kind = io::kind_at(target);
     if (kind == io::FileKind::none && fs::is_symlink(fs::symlink_status(target, failed))) {
@@ -114,17 +115,15 @@ fs::path checked_target(const TargetRequest& request) {
         refuse(target, "is the root of the file system");
     }
     refuse_below_file(target);
-    check_inputs(target, request.inputs);
-    if (kind == io::FileKind::directory && request.overwrite &&
-        is_replaced_whole(request, target)) {
+    check_inputs(target, inputs);
+    if (kind == io::FileKind::directory && overwrite && is_replaced_whole(target, resume)) {
         require_model_only(target, target);
     }
-    if (kind == io::FileKind::directory && !request.overwrite && has_content(target) &&
-        !(request.resume && is_half_published(target))) {
-        refuse_full(target, request.inputs);
+    if (kind == io::FileKind::directory && !overwrite && has_content(target) &&
+        !(resume && is_half_published(target))) {
+        refuse_full(target, inputs);
     }
-    if (kind == io::FileKind::none && !request.overwrite &&
-        io::is_directory(beside(target, kOldTrace))) {
+    if (kind == io::FileKind::none && !overwrite && io::is_directory(beside(target, kOldTrace))) {
         refuse(target,
                "was being replaced by a run that was killed, and what it held is " +
                    beside(target, kOldTrace).string(),
@@ -148,11 +147,11 @@ std::vector<fs::path> unfinished_work(const fs::path& target) {
     return {beside(whole, kPartialTrace), whole / kPartialTrace};
 }
 
-Bytes bytes_left_behind(const TargetRequest& request) {
-    const fs::path whole = io::resolved(request.target);
+Bytes bytes_left_behind(const fs::path& target, bool resume) {
+    const fs::path whole = io::resolved(target);
     Bytes bytes = add_up(unfinished_work(whole),
                          [](const fs::path& partial) { return disk_use(partial).bytes; });
-    if (request.resume) {
+    if (resume) {
         for (const fs::path& file : moved_files(whole)) {
             bytes += disk_use(whole / file).bytes;
         }

@@ -155,7 +155,7 @@ void simulate(const cxxopts::ParseResult& given) {
         const Described machine = described(json);
         for (int n_ranks = 1; n_ranks <= most; n_ranks *= 2) {
             for (const auto strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
-                plan::PlanChoice choice;
+                plan::JobPlan choice;
                 choice.strategy = strategy;
                 ordered_json line = {{"model", given["name"].as<std::string>()}};
                 plan::share_among(merge.plan, merge.files,

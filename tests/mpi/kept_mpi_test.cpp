@@ -76,7 +76,7 @@ void expect_all_on_disk(const Sample& sample, const plan::Plan& plan,
 }
 
 plan::Plan plan_of(mpi::Comm& comm, const Sample& sample, const Way& way) {
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.strategy = way.strategy;
     choice.read_ahead = way.is_ahead;
     choice.memory_limit = Bytes{1} << 20U;

@@ -141,7 +141,7 @@ TEST(Mix, gives_the_same_sums_with_any_strategy_in_the_memory_of_one_checkpoint)
             const std::string expected =
                 text_of(sums, written) + std::string(static_cast<std::size_t>(kBytes), 'x');
             for (const auto& [strategy, is_ahead] : kWays) {
-                plan::PlanChoice choice;
+                plan::JobPlan choice;
                 choice.strategy = strategy;
                 choice.read_ahead = is_ahead;
                 choice.digests = true;

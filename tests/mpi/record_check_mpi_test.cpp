@@ -65,7 +65,7 @@ execute::RecordCounts counts_of(const Sample& sample, const plan::Plan& plan,
 }
 
 plan::Plan plan_of(const Sample& sample, const test::Way& way, std::vector<plan::Target> targets) {
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.strategy = way.strategy;
     choice.read_ahead = way.is_ahead;
     choice.memory_limit = Bytes{1} << 20U;

@@ -39,7 +39,7 @@ TEST(Run, gives_the_same_bytes_with_any_strategy_and_message_size) {
     for (const Bytes shard_size : {Bytes{5'000'000'000}, Bytes{20'000}}) {
         for (const auto& [strategy, is_ahead] : kWays) {
             for (const Bytes message : {Bytes{0}, Bytes{4096}}) {
-                plan::PlanChoice choice;
+                plan::JobPlan choice;
                 choice.strategy = strategy;
                 choice.read_ahead = is_ahead;
                 choice.max_shard_size = shard_size;
@@ -76,7 +76,7 @@ using ChangeOperands = std::function<void(std::vector<plan::Operand>&)>;
 
 /// The sample, a tensor without elements and a literal one, by a plan in which large_d was changed.
 void merge_changed(Sample& sample, const test::Way& way, const ChangeOperands& change) {
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.strategy = way.strategy;
     choice.read_ahead = way.is_ahead;
     auto targets = sample.targets();
@@ -122,7 +122,7 @@ TEST(Run, reads_and_sends_what_the_traffic_of_the_plan_says) {
     sample.add("one_c", 1, 1, 0, 1, false);
     sample.write_files();
     for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
-        plan::PlanChoice choice;
+        plan::JobPlan choice;
         choice.strategy = strategy;
         const plan::Plan plan = plan::make_plan(
             sample.targets(), sample.files(),
@@ -144,7 +144,7 @@ TEST(Run, reads_about_the_gaps_that_the_traffic_of_the_plan_says) {
     sample.add("transposed_a", 3000, 1024, 0, 2, true);
     sample.write_files();
     for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
-        plan::PlanChoice choice;
+        plan::JobPlan choice;
         choice.strategy = strategy;
         choice.memory_limit = Bytes{4} << 20U;
         const plan::Plan plan = plan::make_plan(
@@ -194,7 +194,7 @@ std::string expected_digest(const plan::Plan& plan, std::size_t at, const std::s
     return hex_of(blocks.data(), blocks.size(), &ignored);
 }
 
-void expect_digests(mpi::Comm& comm, Sample& sample, plan::PlanChoice choice) {
+void expect_digests(mpi::Comm& comm, Sample& sample, plan::JobPlan choice) {
     for (const plan::Strategy strategy : {plan::Strategy::direct, plan::Strategy::collective}) {
         choice.strategy = strategy;
         const plan::Plan plan = plan::make_plan(
@@ -212,7 +212,7 @@ void expect_digests(mpi::Comm& comm, Sample& sample, plan::PlanChoice choice) {
 
 TEST(Run, digests_do_not_depend_on_ranks_cuts_or_strategy) {
     mpi::Comm& comm = mpi::world();
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.memory_limit = Bytes{1} << 20U;
     {
         Sample sample(comm);
@@ -237,7 +237,7 @@ TEST(Run, files_are_made_by_the_ranks_that_write_their_first_bytes) {
         sample.add(std::string("tensor_") + id, 100, 100, 0, 1, false);
     }
     sample.write_files();
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.max_shard_size = 20'000;
     choice.strategy = plan::Strategy::direct;
     const plan::Plan plan =
@@ -275,7 +275,7 @@ TEST(Run, sends_only_what_a_rank_cannot_see) {
         visibility.group_sees[0][1] = false;
     }
     for (const auto& [strategy, is_ahead] : kWays) {
-        plan::PlanChoice choice;
+        plan::JobPlan choice;
         choice.strategy = strategy;
         choice.read_ahead = is_ahead;
         choice.memory_limit = Bytes{1} << 20U;
@@ -302,7 +302,7 @@ TEST(Run, finds_a_replica_that_differs) {
     targets[0].replicas[0].file = 1;
     targets[0].replicas[0].base = copy_at;
     for (const auto& [strategy, is_ahead] : kWays) {
-        plan::PlanChoice choice;
+        plan::JobPlan choice;
         choice.strategy = strategy;
         choice.read_ahead = is_ahead;
         choice.replicas = plan::Replicas::verify;
@@ -322,7 +322,7 @@ TEST(Run, agrees_on_a_file_that_is_cut_short) {
     for (const auto& [strategy, is_ahead] : kWays) {
         Sample sample(comm);
         fill(sample);
-        plan::PlanChoice choice;
+        plan::JobPlan choice;
         choice.strategy = strategy;
         choice.read_ahead = is_ahead;
         const plan::Plan plan = plan::make_plan(

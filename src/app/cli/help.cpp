@@ -25,8 +25,8 @@ std::string_view exit_codes_page();
 
 namespace {
 
-/// Of the terminal that shows the help, also through a pager; a program that shows it tells in
-/// COLUMNS.
+/// The width of the terminal that shows the help, also through a pager; a program that shows it
+/// tells in COLUMNS.
 std::size_t help_width() {
     constexpr std::size_t kLeast = 40;
     constexpr std::size_t kMost = 96;

@@ -26,7 +26,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Of commands that are programs of their own, too.
+// Exit codes that every command has, those that are programs of their own, too.
 constexpr int kCodesOfAll[] = {0, 2, 3, 7, 9, 70};
 
 /// The names of a set of commands.

@@ -82,7 +82,7 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
 /// Until two steps in a row are not worth it. Leaves the plan to the last of them. `own`: of the
 /// number of ranks that is planned, which is not worked out again.
 std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const plan::Machine& machine,
-                            Bytes rate, const mpi::Comm& comm) {
+                            Bytes rate, const plan::JobPlan& choice, const mpi::Comm& comm) {
     const std::vector<catalogue::File>& files = merge.input.files;
     Output& output = merge.first();
     std::vector<Forecast> made;
@@ -93,7 +93,7 @@ std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const plan::Machi
             made.push_back(own);
         } else {
             plan::share_among(output.plan, files,
-                              plan::Visibility::everywhere(n_ranks, files.size()), output.choice);
+                              plan::Visibility::everywhere(n_ranks, files.size()), choice);
             made.push_back(forecast(merge, plan::traffic_of(output.plan), machine, rate, comm));
         }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
@@ -226,13 +226,16 @@ double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
 }
 
 Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-              std::optional<Bytes> stated, const mpi::Comm& comm) {
+              const Job& job, const mpi::Comm& comm) {
     Output& output = merge.first();
     const plan::Visibility visibility = output.plan.visibility;
-    const Bytes rate = stated.value_or(kSlowRate);
+    const plan::JobPlan choice = merge.choice_for(job, merge.resources());
+    const Bytes rate = job.run.rate.value_or(kSlowRate);
     const Forecast own = forecast(merge, traffic, machine, rate, comm);
-    Advice advice{machine, sweep(merge, own, machine, rate, comm), 0, 0, rate, stated.has_value()};
-    plan::share_among(output.plan, merge.input.files, visibility, output.choice);
+    Advice advice{machine, sweep(merge, own, machine, rate, choice, comm),
+                  0,       0,
+                  rate,    job.run.rate.has_value()};
+    plan::share_among(output.plan, merge.input.files, visibility, choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;
     const int n_ranks = output.plan.n_ranks();

@@ -48,9 +48,9 @@ double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
                         const plan::Machine& machine);
 
 /// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
-/// it stays. `traffic`: of the plan as it is; `rate`: if one is stated.
+/// it stays. `traffic`: of the plan as it is.
 Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-              std::optional<Bytes> rate, const mpi::Comm& comm);
+              const Job& job, const mpi::Comm& comm);
 
 /// How many ranks to use, what they need, and the commands that start so many; keys and texts.
 /// `words`: what a merge is given.

@@ -31,7 +31,8 @@ int unmount(const Job& job, Log& log);
 /// Error(differs) when the models differ.
 int test(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
-/// As test, with the model directory that is the input in the merge's place.
+/// Compares the model directory that is the input with job.run.reference. Error(differs) when the
+/// models differ.
 int diff(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log);
 
 /// Re-reads the input, a model, against the format's rules and its index; with a report all tensors

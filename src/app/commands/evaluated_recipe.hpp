@@ -48,8 +48,9 @@ struct EvaluatedRecipe {
     std::vector<std::string> renamed;
 };
 
-/// Of the layers of a composite family that knows the tensors before and behind them alone, the
-/// language model's own family tells. What the config.json lacks or says wrongly is in `fault`.
+/// The tensors that a recipe has with a config.json, whose faults are in `fault`. A composite
+/// family may know those before and behind the layers alone: its language model's own family tells
+/// of the layers.
 EvaluatedRecipe evaluate_recipe(const models::RecipeLibrary& library, const models::Recipe& recipe,
                                 const models::Config& config);
 

@@ -319,7 +319,7 @@ PlannedMerge advised(const Run& run, Merge& from, bool has_room) {
         metadata_seconds(from, job.run.n_ranks, from.resources().ranks_on_node, machine);
     std::optional<Advice> advice;
     if (!job.run.lists_inputs) {
-        advice = advise(from, figures.traffic, machine, job.run.rate, run.comm);
+        advice = advise(from, figures.traffic, machine, job, run.comm);
     }
     PlannedMerge merge = planned_merge(run, from, std::move(figures));
     merge.has_room = has_room;

@@ -204,7 +204,7 @@ ComparisonResult compare(const Run& run, Merge& merge, std::optional<bool> ties,
     reference.use_records_of(matching.pairs);
     execute::Comparer comparer(output.plan, {source_of(run, reference.input), &reference.tensors},
                                matching.pairs, {job.run.rtol, job.run.atol},
-                               output.choice.memory_limit);
+                               merge.choice_for(job, merge.resources()).memory_limit);
     std::vector<execute::RunOptions> how(1);
     how.front().write = false;
     how.front().on_slice = [&](const plan::Slice& slice, ByteView bytes) {

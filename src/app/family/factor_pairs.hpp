@@ -39,9 +39,9 @@ struct CutFactors {
 /// have; unsupported where the written model cannot hold the sum.
 CutFactors cut_factors(const plan::Binding& whole, const HeldModel& framework);
 
-/// The same for the modules that PEFT finds: those of the module tree `tree` (--to dcp), where
-/// there is one, or those of single experts, which it joins itself. Error(unsupported), too, for
-/// what PEFT has no names for.
+/// Factors cut for the modules that PEFT finds, else as cut_factors does: those of the module tree
+/// `tree` (--to dcp), where there is one, or those of single experts, which it joins itself.
+/// Error(unsupported), too, for what PEFT has no names for.
 CutFactors cut_for_modules(const plan::Binding& whole, const HeldModel& framework,
                            const HeldModel* tree);
 

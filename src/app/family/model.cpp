@@ -534,15 +534,4 @@ HeldModel prepare_model(const ModelFiles& files, const JobModel& choice,
     return prepared;
 }
 
-plan::PlanChoice plan_choice(const Job& job, const Resources& resources) {
-    plan::PlanChoice choice = job.run.plan;
-    choice.memory_limit = job.run.memory_limit.value_or(resources.memory_limit);
-    choice.digests = job.outputs.front().is_reported();
-    choice.read_ahead = job.run.read_ahead.value_or(resources.has_spare_core);
-    if (job.run.striping && job.run.striping->size != 0) {
-        choice.alignment = job.run.striping->size;
-    }
-    return choice;
-}
-
 }  // namespace shardweld::app

@@ -109,7 +109,4 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
 HeldModel prepare_model(const ModelFiles& files, const JobModel& choice,
                         catalogue::Catalogue& catalogue);
 
-/// What plan::make_plan is to choose by; options win over `resources`.
-plan::PlanChoice plan_choice(const Job& job, const Resources& resources);
-
 }  // namespace shardweld::app

@@ -18,7 +18,7 @@ namespace {
 
 using WeightNames = std::set<std::string>;
 
-// Of one name of the base; more are no spelling of a model that was trained.
+// Beginnings of one name of the base; more are no spelling of a model that was trained.
 constexpr std::size_t kMostBeginnings = 16;
 
 std::string respelled(const std::string& name, const Respelling& way) {
@@ -36,7 +36,7 @@ class BaseNames {
                 names_.insert(plan::renamed(recipe_, stored));
             }
         });
-        // Of a tied pair one is stored for both.
+        // One of a tied pair is stored for both.
         for (const models::SameRule& rule :
              names_.empty() ? std::vector<models::SameRule>() : recipe_.same) {
             for (const models::Line& line : recipe_.hub) {

@@ -34,7 +34,8 @@ class TrainingForm {
     /// over the ranks that `to` asks for.
     TrainingForm(const reshape::Destination& to, std::shared_ptr<const models::Symbols> written,
                  Passing passing);
-    /// Like a template, whose tensors have the hub's beginnings of names: `recipe` tells them.
+    /// A form like a template's, whose tensors have the hub's beginnings of names: `recipe` tells
+    /// them.
     TrainingForm(std::shared_ptr<const TemplateForm> like,
                  const std::shared_ptr<const models::Recipe>& recipe,
                  std::shared_ptr<const models::Symbols> written, Passing passing);

@@ -108,7 +108,7 @@ HeldModel bind_untied(const Run& run, const Input& input, HeldModel tied, const 
 
 /// Copies that must equal another tensor are compared with it, by the ranks that are here.
 HeldModel resolve_ties(const Run& run, const Input& input, HeldModel model,
-                       const plan::PlanChoice& choice) {
+                       const plan::JobPlan& choice) {
     const std::vector<Untied> untied =
         compare_same(run.comm, model.binding, source_of(run, input), input.visibility, choice);
     if (untied.empty()) {
@@ -128,7 +128,7 @@ HeldModel resolve_ties(const Run& run, const Input& input, HeldModel model,
 
 HeldModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
                           catalogue::Catalogue catalogue, const JobModel& wanted,
-                          const plan::PlanChoice& choice) {
+                          const plan::JobPlan& choice) {
     HeldModel model = bind(run, input, std::move(files), std::move(catalogue), wanted);
     return resolve_ties(run, input, std::move(model), choice);
 }

@@ -5,7 +5,7 @@
 #include "app/report/run.hpp"
 #include "app/survey/input.hpp"
 #include "catalogue/catalogue.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 
 namespace shardweld::app {
 
@@ -15,6 +15,6 @@ namespace shardweld::app {
 /// tensors differ that may not.
 HeldModel bind_checkpoint(const Run& run, const Input& input, ModelFiles files,
                           catalogue::Catalogue catalogue, const JobModel& wanted,
-                          const plan::PlanChoice& choice);
+                          const plan::JobPlan& choice);
 
 }  // namespace shardweld::app

@@ -263,7 +263,7 @@ void report_binding(const Run& run, Output& first) {
 
 void bind_outputs(const Run& run, Merge& merge) {
     const JobOutput& first = merge.first().asked();
-    const plan::PlanChoice choice = merge.choice_for(run.job, merge.here);
+    const plan::JobPlan choice = merge.choice_for(run.job, merge.here);
     catalogue::Catalogue& catalogue = merge.weights().catalogue;
     JobModel wanted = model_choice(run.job, first, merge.sink);
     const bool is_cut = is_cut_from_model(run.job, catalogue);

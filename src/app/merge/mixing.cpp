@@ -64,7 +64,7 @@ ModelFiles files_of(const Run& run, const Checkpoint& other, const HeldModel& le
 
 /// Binds a checkpoint as it would be alone.
 HeldModel bind_other(const Run& run, const Input& input, Checkpoint& other, const HeldModel& lead,
-                     const plan::PlanChoice& choice) {
+                     const plan::JobPlan& choice) {
     try {
         ModelFiles files = files_of(run, other, lead);
         return bind_checkpoint(run, input, std::move(files), std::move(other.catalogue),
@@ -77,7 +77,7 @@ HeldModel bind_other(const Run& run, const Input& input, Checkpoint& other, cons
 
 /// Integers and booleans have no average.
 void require_equal(const Run& run, const Input& input, plan::Binding& binding,
-                   const plan::PlanChoice& choice) {
+                   const plan::JobPlan& choice) {
     const auto differing =
         compare_same(run.comm, binding, source_of(run, input), input.visibility, choice);
     if (!differing.empty()) {
@@ -142,7 +142,7 @@ void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares,
 
 }  // namespace
 
-HeldModel mix_in(const Run& run, Merge& merge, HeldModel lead, const plan::PlanChoice& choice) {
+HeldModel mix_in(const Run& run, Merge& merge, HeldModel lead, const plan::JobPlan& choice) {
     std::vector<plan::MixInput> bindings;
     for (Checkpoint& other : merge.inputs) {
         if (other.role != formats::Role::mixed) {

@@ -3,7 +3,7 @@
 
 #include "app/family/model.hpp"
 #include "app/report/run.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 
 #include "state.hpp"
 
@@ -13,6 +13,6 @@ namespace shardweld::app {
 /// are to be mixed, each bound as it would be alone, the lead's where there are none; the report
 /// has each checkpoint's part. Errors as bind_checkpoint and plan::mixed; Error(mismatch) where
 /// integers differ.
-HeldModel mix_in(const Run& run, Merge& merge, HeldModel lead, const plan::PlanChoice& choice);
+HeldModel mix_in(const Run& run, Merge& merge, HeldModel lead, const plan::JobPlan& choice);
 
 }  // namespace shardweld::app

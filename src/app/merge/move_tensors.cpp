@@ -226,10 +226,9 @@ void complete_options(const Run& run, const Input& input, const fs::path& factor
 
 /// The output space of the first of some outputs that are made together is cut anew where an
 /// earlier run has done a part of all.
-void share_rest(Merge& merge, const std::vector<execute::RunOptions>& options,
+void share_rest(const Run& run, Merge& merge, const std::vector<execute::RunOptions>& options,
                 const std::vector<std::size_t>& together) {
-    Output& primary = merge.outputs[together.front()];
-    plan::Plan& first = primary.plan;
+    plan::Plan& first = merge.outputs[together.front()].plan;
     std::vector<std::vector<plan::OutputRange>> done;
     for (const std::size_t at : together) {
         const plan::Plan& own = merge.outputs[at].plan;
@@ -242,7 +241,7 @@ void share_rest(Merge& merge, const std::vector<execute::RunOptions>& options,
     if (all.empty()) {
         return;
     }
-    plan::share_rest(first, all, primary.choice.alignment);
+    plan::share_rest(first, all, merge.choice_for(run.job, merge.resources()).alignment);
 }
 
 /// Outputs that are made together, each result at its output's place, and a look at what was read
@@ -250,7 +249,7 @@ void share_rest(Merge& merge, const std::vector<execute::RunOptions>& options,
 void execute_together(const Run& run, Merge& merge, std::vector<execute::RunOptions>& options,
                       const std::vector<std::size_t>& together,
                       std::vector<execute::Result>& results) {
-    share_rest(merge, options, together);
+    share_rest(run, merge, options, together);
     execute::RunOptions& first = options[together.front()];
     first.on_progress =
         moving_shown(first.write ? "moving tensors" : "comparing tensors",

@@ -141,13 +141,12 @@ PlanTransfer transfer_from(ByteView bytes) {
 }
 
 /// What an output needs that another rank has planned.
-void complete_output(const Run& run, const Merge& merge, OutputTransfer& from, Output& output) {
+void complete_output(const Run& run, OutputTransfer& from, Output& output) {
     output.model.files.config_path = std::move(from.config_path);
     output.config_text = std::move(from.config_text);
     output.model.is_value = from.is_value;
     output.model.quantisation.emplace().shares = std::move(from.shares);
     warnings_of(run, output.report) = std::move(from.warnings);
-    output.choice = merge.choice_for(run.job, merge.resources());
 }
 
 void receive_plans(const Run& run, bool is_planner, std::shared_ptr<PlanTransfer> transfer,
@@ -175,9 +174,7 @@ void receive_plans(const Run& run, bool is_planner, std::shared_ptr<PlanTransfer
     for (std::size_t number = 0; number < merge.outputs.size(); ++number) {
         Output& output = merge.outputs[number];
         if (!is_planner) {
-            complete_output(run, merge, transfer->outputs[number], output);
-        } else if (output.choice.records != nullptr) {
-            output.choice.records = &input.sums->records();
+            complete_output(run, transfer->outputs[number], output);
         }
         output.measured = next();
         output.plan = next().value();

@@ -42,23 +42,23 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
     return trace;
 }
 
-/// Plans an output whose model is bound, by its choice.
-void plan_output(const Run& run, Merge& merge, Output& output) {
+/// Plans an output whose model is bound.
+void plan_output(const Run& run, Merge& merge, Output& output, plan::JobPlan choice) {
     const std::vector<catalogue::File>& files = merge.input.files;
     HeldModel& model = output.model;
     if (model.output != nullptr) {
-        output.choice.output_format = model.output.get();
+        choice.output_format = model.output.get();
     }
     const plan::Visibility visibility =
         merge.n_ranks > 0 ? plan::Visibility::everywhere(merge.n_ranks, files.size())
                           : merge.input.visibility;
     const auto plan = [&](std::vector<plan::Target> targets, plan::Replicas replicas) {
-        plan::PlanChoice how = output.choice;
-        how.replicas = replicas;
-        return mpi::collectively_get(
-            run.comm, [&] { return plan::make_plan(std::move(targets), files, visibility, how); });
+        choice.replicas = replicas;
+        return mpi::collectively_get(run.comm, [&] {
+            return plan::make_plan(std::move(targets), files, visibility, choice);
+        });
     };
-    output.plan = plan(std::move(model.binding.targets), output.choice.replicas);
+    output.plan = plan(std::move(model.binding.targets), choice.replicas);
     if (!model.factors.empty()) {
         merge.factors = plan(std::move(model.factors), plan::Replicas::verify);
     }
@@ -117,10 +117,9 @@ void plan_outputs(const Run& run, Merge& merge) {
         input.visibility.group_of_rank = merge.hosts->group_of_rank;
         input.home = merge.hosts->leaders[static_cast<std::size_t>(input.home)];
     }
-    plan::PlanChoice choice = merge.choice_for(run.job, merge.resources());
+    plan::JobPlan choice = merge.choice_for(run.job, merge.resources());
     for (Output& output : merge.outputs) {
-        output.choice = choice;
-        plan_output(run, merge, output);
+        plan_output(run, merge, output, choice);
         settle_config(run, output);
         choice.replicas = plan::Replicas::trust;  // they are compared when the first is made
     }
@@ -134,8 +133,7 @@ void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targ
         merge.input.sums->use_records_of(targets);
     }
     merge.first().model.binding.targets = std::move(targets);
-    merge.first().choice = merge.choice_for(run.job, merge.resources());
-    plan_output(run, merge, merge.first());
+    plan_output(run, merge, merge.first(), merge.choice_for(run.job, merge.resources()));
     merge.input.meter.planned();
 }
 

@@ -145,7 +145,8 @@ void require_room(const Run& run, const JobOutput& output, const publish::Room& 
     mpi::collectively(run.comm, [&] {
         if (run.comm.rank() == 0) {
             // What a dead run left will be used again or removed.
-            const Bytes reclaimed = publish::bytes_left_behind(target_request(run.job, output));
+            const Bytes reclaimed =
+                publish::bytes_left_behind(output.directory, !run.job.run.restart);
             publish::require_room(room, output.directory,
                                   needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files,
                                   needs.is_least);
@@ -184,10 +185,11 @@ void check_room(const Run& run, Merge& merge, const std::vector<Needs>& beside) 
 void check_target(const Run& run, const JobOutput& output) {
     mpi::collectively(run.comm, [&] {
         if (run.comm.rank() == 0) {
-            const publish::TargetRequest request = target_request(run.job, output);
-            (void)publish::checked_target(request);
-            if (request.resume) {
-                publish::require_same_way(request.target, way_of(run.job, output));
+            const bool resume = !run.job.run.restart;
+            (void)publish::checked_target(output.directory, input_directories(run.job),
+                                          run.job.run.overwrite, resume);
+            if (resume) {
+                publish::require_same_way(output.directory, way_of(run.job, output));
             }
         }
     });
@@ -357,16 +359,12 @@ void check_planned(Preflight& preflight, const Run& run, Merge& merge, bool has_
     }
 }
 
-publish::TargetRequest target_request(const Job& job, const JobOutput& output) {
-    publish::TargetRequest request{output.directory, {},         job.run.overwrite,
-                                   !job.run.restart, job_name(), job_restarts()};
-    for (const formats::JobInput& input : job.inputs) {
-        request.inputs.push_back(input.directory);
-    }
+std::vector<fs::path> input_directories(const Job& job) {
+    auto directories = collect_list(job.inputs, &formats::JobInput::directory);
     if (job.model.hf_config) {
-        request.inputs.push_back(*job.model.hf_config);
+        directories.push_back(*job.model.hf_config);
     }
-    return request;
+    return directories;
 }
 
 std::string quotas_text(const std::vector<std::string>& quotas) {

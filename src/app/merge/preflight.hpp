@@ -22,8 +22,8 @@ inline std::string search_path() {
     return variable("PATH").value_or("");
 }
 
-/// The directory of an output, and every directory that is read.
-publish::TargetRequest target_request(const Job& job, const JobOutput& output);
+/// Every directory that is read.
+std::vector<fs::path> input_directories(const Job& job);
 
 /// Local, one rank, before files are made in `directory`, for every command that writes: sets the
 /// striping of --stripe. Error(unsupported) when it was asked for and cannot be done.

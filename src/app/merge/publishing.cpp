@@ -61,7 +61,7 @@ Index count_changed(const plan::Target& target, ByteView stored) {
     return n;
 }
 
-/// Of the targets that this rank sees whole.
+/// How many values change, by target; only of targets that this rank sees whole.
 std::vector<std::pair<std::uint32_t, Index>> count_seen(const Run& run, const Output& output,
                                                         const Input& input) {
     execute::SourceFiles source = source_of(run, input);
@@ -135,8 +135,9 @@ void open_partial(const Run& run, Output& output) {
         if (run.comm.rank() != 0) {
             return;
         }
-        output.partial.emplace(
-            publish::PartialDirectory::create(target_request(run.job, output.asked())));
+        output.partial.emplace(publish::PartialDirectory::create(
+            output.asked().directory, input_directories(run.job), run.job.run.overwrite,
+            !run.job.run.restart, publish::this_process(job_name(), job_restarts())));
         say_notes(run, *output.partial);
         if (output.partial->is_taken_up()) {
             return;
@@ -327,8 +328,11 @@ void write_tensors(const Run& run, Merge& merge, const mpi::WhyStop& why_stop) {
     std::deque<ResultCheck> checks;
     std::vector<execute::RunOptions> options;
     for (Output& output : merge.outputs) {
-        const bool has_base = checks.empty() && compares_with_base(run.job, merge);
-        ResultCheck& check = checks.emplace_back(run, output, has_base);
+        std::optional<Bytes> base_memory;
+        if (checks.empty() && compares_with_base(run.job, merge)) {
+            base_memory = merge.choice_for(run.job, merge.resources()).memory_limit;
+        }
+        ResultCheck& check = checks.emplace_back(run, output, base_memory);
         execute::RunOptions& how = options.emplace_back();
         how.why_stop = why_stop;
         how.made = output.created.files;

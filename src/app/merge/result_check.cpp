@@ -41,7 +41,7 @@ StatedTies ties_of(const Output& output, const ModelDirectory& base) {
 class BaseComparison {
   public:
     /// Collective. Reads the base's metadata. Error(not_found) when a rank does not see it.
-    BaseComparison(const Run& run, const Output& output);
+    BaseComparison(const Run& run, const Output& output, Bytes memory);
 
     /// An OnSlice.
     void add(const plan::Slice& slice, ByteView bytes) { comparer_.add(slice, bytes); }
@@ -57,13 +57,13 @@ class BaseComparison {
     execute::Comparer comparer_;
 };
 
-BaseComparison::BaseComparison(const Run& run, const Output& output)
+BaseComparison::BaseComparison(const Run& run, const Output& output, Bytes memory)
     : directory_(run.job.model.base->string()),
       is_aside_(left_aside(run.job, output)),
       base_(read_model_directory(run, *run.job.model.base)),
       matching_(match(output.plan.targets, base_.tensors, ties_of(output, base_))),
       comparer_(output.plan, {source_of(run, base_.input), &base_.tensors}, matching_.pairs, {0, 0},
-                output.choice.memory_limit) {
+                memory) {
     base_.use_records_of(matching_.pairs);
 }
 
@@ -74,13 +74,13 @@ BaseSummary BaseComparison::finish(const Run& run) {
                       is_aside_);
 }
 
-ResultCheck::ResultCheck(const Run& run, Output& output, bool has_base)
+ResultCheck::ResultCheck(const Run& run, Output& output, std::optional<Bytes> base_memory)
     : run_(run), output_(output), census_(output.plan), signs_(output.plan) {
     if (output.plan.placement.format->states_checksums()) {
         sums_.emplace(output.plan);
     }
-    if (has_base) {
-        base_ = std::make_unique<BaseComparison>(run, output);
+    if (base_memory) {
+        base_ = std::make_unique<BaseComparison>(run, output, *base_memory);
     }
 }
 

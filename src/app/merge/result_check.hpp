@@ -21,8 +21,9 @@ class BaseComparison;
 /// What is looked at in the bytes of one output.
 class ResultCheck {
   public:
-    /// Collective. `output` must outlive it. `has_base`: it is compared with --base.
-    ResultCheck(const Run& run, Output& output, bool has_base);
+    /// Collective. `output` must outlive it. `base_memory`: it is compared with --base, which takes
+    /// so much.
+    ResultCheck(const Run& run, Output& output, std::optional<Bytes> base_memory);
     ~ResultCheck();
     ResultCheck(const ResultCheck&) = delete;
     ResultCheck& operator=(const ResultCheck&) = delete;

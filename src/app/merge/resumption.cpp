@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "app/runtime/version.hpp"
-#include "app/settings/option_value.hpp"
+#include "app/settings/settle.hpp"
 #include "core/text.hpp"
 #include "io/stamp.hpp"
 #include "mpi/share.hpp"
@@ -56,22 +56,6 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
     return facts;
 }
 
-/// The options that lead to this output, with its own form in one spelling.
-std::vector<std::string> options_of(const Job& job, const JobOutput& output) {
-    std::vector<std::string> texts = job.output_options;
-    if (output.is_training()) {
-        texts.push_back("--to " + output.form);
-    }
-    if (output.quantise) {
-        texts.push_back("--quantize " + std::string(facts_of(*output.quantise).name));
-    }
-    if (output.dtype) {
-        texts.push_back("--dtype " + std::string(dtype_word(*output.dtype)));
-    }
-    std::ranges::sort(texts);
-    return texts;
-}
-
 Bytes bytes_of(const std::vector<execute::DoneBlock>& blocks, const plan::Plan& plan) {
     return plan::total_of(execute::BlockPlaces(plan).ranges(blocks));
 }
@@ -117,7 +101,7 @@ publish::RunFacts way_of(const Job& job, const JobOutput& output) {
     return {version() + " (" + git_version() + ")",
             {},
             replicas == job.given.end() ? "auto" : replicas->second,
-            options_of(job, output),
+            output_options(job, output),
             {}};
 }
 

@@ -103,9 +103,15 @@ bool Merge::writes_training() const {
                                [](const Output& one) { return one.asked().is_training(); });
 }
 
-plan::PlanChoice Merge::choice_for(const Job& job, const Resources& ranks) const {
-    plan::PlanChoice choice = plan_choice(job, ranks);
-    choice.memory_limit /= (halves_memory ? 2 : 1) * outputs.size();
+plan::JobPlan Merge::choice_for(const Job& job, const Resources& ranks) const {
+    plan::JobPlan choice = job.run.plan;
+    choice.digests = job.outputs.front().is_reported();
+    choice.read_ahead = job.run.read_ahead.value_or(ranks.has_spare_core);
+    if (job.run.striping && job.run.striping->size != 0) {
+        choice.alignment = job.run.striping->size;
+    }
+    choice.memory_limit = job.run.memory_limit.value_or(ranks.memory_limit) /
+                          ((halves_memory ? 2 : 1) * outputs.size());
     choice.records = input.sums ? &input.sums->records() : nullptr;
     return choice;
 }

@@ -16,7 +16,7 @@
 #include "execute/run.hpp"
 #include "io/directory.hpp"
 #include "io/written.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 #include "plan/plan.hpp"
 #include "publish/assets.hpp"
 #include "publish/config_edits.hpp"
@@ -33,7 +33,6 @@ struct Output {
     HeldModel model = {};  ///< its targets are the plan's
     plan::Plan plan = {};
     std::optional<plan::Plan> measured = {};  ///< of weights whose largest values come first
-    plan::PlanChoice choice = {};             ///< that the plan was made by
     std::string config_text = {};             ///< config.json as it is written
 
     // When it is staged: what is written of it, and what there is to go on with, should the run
@@ -101,8 +100,8 @@ struct Merge {
     [[nodiscard]] bool writes_training() const;
     /// What the ranks have that move the tensors.
     [[nodiscard]] const Resources& resources() const { return n_ranks > 0 ? supposed : here; }
-    /// What plans are chosen by where ranks have these resources.
-    [[nodiscard]] plan::PlanChoice choice_for(const Job& job, const Resources& ranks) const;
+    /// What plans are made by where ranks have these resources; options win.
+    [[nodiscard]] plan::JobPlan choice_for(const Job& job, const Resources& ranks) const;
     /// Numbers of outputs that are made in the same rounds, those of the first of them: models are
     /// made of one read, each training checkpoint of a read of its own.
     [[nodiscard]] std::vector<std::vector<std::size_t>> runs() const;

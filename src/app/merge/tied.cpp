@@ -61,7 +61,7 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
 
 std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
                               const execute::SourceFiles& source,
-                              const plan::Visibility& visibility, const plan::PlanChoice& choice) {
+                              const plan::Visibility& visibility, const plan::JobPlan& choice) {
     std::vector<plan::Target> targets;
     for (const plan::SamePair& pair : binding.same) {
         plan::Target target = binding.targets[pair.target];
@@ -71,7 +71,7 @@ std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
             std::vector<plan::Operand>(first, first + static_cast<std::ptrdiff_t>(pair.count));
         targets.push_back(std::move(target));
     }
-    plan::PlanChoice all = choice;
+    plan::JobPlan all = choice;
     all.replicas = plan::Replicas::verify;
     const auto plan = mpi::collectively_get(
         comm, [&] { return plan::make_plan(std::move(targets), *source.files, visibility, all); });
@@ -105,8 +105,7 @@ void drop_copies(plan::Binding& binding) {
 
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
                                  const execute::SourceFiles& source,
-                                 const plan::Visibility& visibility,
-                                 const plan::PlanChoice& choice) {
+                                 const plan::Visibility& visibility, const plan::JobPlan& choice) {
     std::vector<Untied> untied;
     if (!binding.same.empty()) {
         untied = untied_of(comm, binding, source, visibility, choice);

@@ -7,7 +7,7 @@
 #include "execute/run.hpp"
 #include "mpi/comm.hpp"
 #include "plan/binding.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 #include "plan/visibility.hpp"
 
 namespace shardweld::app {
@@ -24,8 +24,7 @@ struct Untied {
 /// no second look.
 std::vector<Untied> compare_same(mpi::Comm& comm, plan::Binding& binding,
                                  const execute::SourceFiles& source,
-                                 const plan::Visibility& visibility,
-                                 const plan::PlanChoice& choice);
+                                 const plan::Visibility& visibility, const plan::JobPlan& choice);
 
 /// Collective. Error(mismatch) naming the first tensor and the two files whose copies differ, or
 /// whose master is not that of the weight. `doubt`: what is known to go wrong with such masters, on

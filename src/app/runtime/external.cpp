@@ -68,7 +68,7 @@ std::optional<External> find_external(const std::string& name) {
     return file ? std::optional(External{name, *file, false}) : std::nullopt;
 }
 
-/// Of a virtual environment that the program lies in, else the first on PATH.
+/// The Python of a virtual environment that the program lies in, else the first on PATH.
 fs::path find_python(const std::string& command) {
     if (const auto own = find_installed(kPython); own && find_installed("../pyvenv.cfg")) {
         return *own;

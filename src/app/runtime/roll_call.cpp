@@ -27,7 +27,7 @@ namespace {
 
 // Datagrams get lost: they are sent again.
 constexpr double kAskAgain = 0.5;
-// Of one look: whoever floods the port does not keep this rank from its own work.
+// Messages that one look takes: whoever floods the port does not keep this rank from its own work.
 constexpr int kMostTaken = 10'000;
 constexpr std::size_t kMostRanksShown = 8;
 constexpr std::size_t kMostHostsShown = 8;

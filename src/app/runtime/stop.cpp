@@ -91,7 +91,7 @@ constexpr double kSuspended = 0.5;
 // first.
 constexpr double kTurn = 2;
 constexpr int kMostTurns = 20;
-// Of thousands of ranks only few ask all others: those that were asked meanwhile wait for them.
+// A rank's turn to ask, and its wait for others that do: of thousands only few ask all.
 constexpr double kShortTurn = 0.02;
 constexpr double kPatience = 5;
 constexpr double kMostPatience = 30;

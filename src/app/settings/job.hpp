@@ -18,7 +18,7 @@
 #include "mpi/comm.hpp"
 #include "numeric/encoding.hpp"
 #include "plan/binding.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 #include "publish/room.hpp"
 
 namespace shardweld::app {
@@ -164,7 +164,7 @@ struct JobModel {
 
 /// How the work is done and told, and what of it is kept.
 struct JobRun {
-    plan::PlanChoice plan;  ///< as far as it does not depend on the ranks
+    plan::JobPlan plan;  ///< as far as it does not depend on the ranks
     std::size_t max_open = 64;
     CheckCrc check_crc = CheckCrc::during;
     bool copies_template = true;  ///< with --like: what only the template has

@@ -15,7 +15,7 @@ const std::vector<OptionRow>& option_rows() {
     constexpr unsigned kModel = kMove | kMount;
     constexpr unsigned kInput = kModel | kInspect;
     using formats::JobInput;
-    using plan::PlanChoice;
+    using plan::JobPlan;
     using enum Touches;
     static const std::string backend = "format of the checkpoint: " + choice_help(backends());
     static const std::string output_format =
@@ -101,7 +101,7 @@ const std::vector<OptionRow>& option_rows() {
          "write a training checkpoint: torch_dist, legacy:tp=N,pp=N,vpp=N,ep=N,etp=N,.., "
          "fsdp:world=N,ddp=N,device=cpu, dcp:world=N, universal; same, the checkpoint's own form; "
          "or hf, a HuggingFace model (merge's default)",
-         value<&JobOutput::form>(form_in), form},
+         value<&JobOutput::form>(form_in, {}, [](auto& output) { return output.form; }), form},
         {"like", "DIR", kMade, "Output",
          "write a training checkpoint like that in DIR: its names, types, files and places, and "
          "everything else in them; only weights are the model's",
@@ -121,9 +121,19 @@ const std::vector<OptionRow>& option_rows() {
          run, JobSteps::merge},
         {"dtype", "TYPE", kModel, "Output",
          "write floats as bf16, fp16 or fp32 (default: as stored); torch's names are fine too",
-         value<&JobOutput::dtype>(dtype_in, {"bf16", "fp16", "fp32"}), form},
+         value<&JobOutput::dtype>(dtype_in, {"bf16", "fp16", "fp32"},
+                                  [](auto& output) {
+                                      return std::string(output.dtype ? dtype_word(*output.dtype)
+                                                                      : "");
+                                  }),
+         form},
         {"quantize", "ENCODING", kModel | kFinished, "Output", quantise,
-         value<&JobOutput::quantise>(encoding_in, encoding_names()), form},
+         value<&JobOutput::quantise>(
+             encoding_in, encoding_names(),
+             [](auto& output) {
+                 return std::string(output.quantise ? facts_of(*output.quantise).name : "");
+             }),
+         form},
         {"quantize_ignore", "REGEX", kModel | kFinished, "Output",
          "do not quantise weights whose name matches REGEX (nor weights fused with them: q/k/v, "
          "gate/up)",
@@ -137,13 +147,13 @@ const std::vector<OptionRow>& option_rows() {
          "generation_config.json where there is none",
          Setter{set_verl}, output},
         {"max_shard_size", "SIZE", kMade | kFinished, "Output",
-         "maximum size of a weight file (default 5GB)", value<&PlanChoice::max_shard_size>(size_in),
+         "maximum size of a weight file (default 5GB)", value<&JobPlan::max_shard_size>(size_in),
          output},
         {"no_card", "", kMade, "Output",
          "do not write a model card (README.md), which tells what the model was made of and how",
          flag<&JobRun::has_card>(false), output},
         {"output_format", "NAME", kMade | kFinished, "Output", output_format,
-         word<&PlanChoice::output_format>(output_formats()), output},
+         word<&JobPlan::output_format>(output_formats()), output},
         {"report", "FILE|none", kMove | kVerify, "Output",
          "write a report in JSON to FILE; merge: write the report of the run to FILE, not into the "
          "output's directory (shardweld_report.json), or none; verify: the report to compare with, "
@@ -318,15 +328,15 @@ const std::vector<OptionRow>& option_rows() {
         {"strategy", "NAME", kMove, "Tuning",
          "how data gets to the ranks that write it: auto (default), direct (each rank reads what "
          "it writes) or collective (each shard is read once, and sent)",
-         word<&PlanChoice::strategy>({{"auto", plan::Strategy::automatic},
-                                      {"collective", plan::Strategy::collective},
-                                      {"direct", plan::Strategy::direct}})},
+         word<&JobPlan::strategy>({{"auto", plan::Strategy::automatic},
+                                   {"collective", plan::Strategy::collective},
+                                   {"direct", plan::Strategy::direct}})},
         {"replicas", "HOW", kMove, "Tuning",
          "tensors that are stored several times: auto (default: compare what costs little), verify "
          "(compare all copies) or trust (compare none)",
-         word<&PlanChoice::replicas>({{"auto", plan::Replicas::automatic},
-                                      {"verify", plan::Replicas::verify},
-                                      {"trust", plan::Replicas::trust}})},
+         word<&JobPlan::replicas>({{"auto", plan::Replicas::automatic},
+                                   {"verify", plan::Replicas::verify},
+                                   {"trust", plan::Replicas::trust}})},
         {"memory_limit", "SIZE", kModel, "Tuning",
          "memory for a rank's buffers, at least 1MiB (default 256MiB, or less if the job has less)",
          value<&JobRun::memory_limit>(memory_limit_in)},
@@ -339,9 +349,9 @@ const std::vector<OptionRow>& option_rows() {
          value<&JobRun::bw_limit>(size_in)},
         {"max_readers", "N", kMove, "Tuning",
          "let only N ranks read tensors and send them to the others (default: all read)",
-         number<&PlanChoice::max_readers>(1)},
+         number<&JobPlan::max_readers>(1)},
         {"message_limit", "SIZE", kMove, "Tuning", "for experts: largest message between two ranks",
-         value<&PlanChoice::message_limit>(size_in)},
+         value<&JobPlan::message_limit>(size_in)},
 
         {"use_cpu_initialization", "", kInput, "",
          "accepted for compatibility with verl; has no effect", Setter{ignored_with_note}},

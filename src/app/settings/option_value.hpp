@@ -81,6 +81,9 @@ struct Setter {
     /// Error(usage) when the text is no value of the option.
     std::function<void(const Given&, Job&)> put;
     std::vector<std::string> words = {};  ///< the texts that there are; none: any may be a value
+    /// The text that stands for what an output has, where that is a form (Touches::form); "": it
+    /// has none of it.
+    std::string (*spell)(const JobOutput&) = nullptr;
 };
 
 template <typename Part, typename T>
@@ -101,11 +104,13 @@ using Member = std::remove_cvref_t<decltype(member<Of>(std::declval<Job&>()))>;
 
 /// What `read` makes of the text: size_in, ...
 template <auto Of, typename Read>
-Setter value(Read read, std::vector<std::string> words = {}) {
-    return {[=](const Given& given, Job& job) { member<Of>(job) = read(given); }, std::move(words)};
+Setter value(Read read, std::vector<std::string> words = {},
+             std::string (*spell)(const JobOutput&) = nullptr) {
+    return {[=](const Given& given, Job& job) { member<Of>(job) = read(given); }, std::move(words),
+            spell};
 }
 
-/// Of an option without a value.
+/// The setter of an option without a value.
 template <auto Of>
 Setter flag(Member<Of> meaning = true) {
     return value<Of>([=](const Given&) { return meaning; });

@@ -358,4 +358,16 @@ Job settled(Job job, const CommandRow& command) {
     return job;
 }
 
+std::vector<std::string> output_options(const Job& job, const JobOutput& output) {
+    std::vector<std::string> texts = job.output_options;
+    for (const OptionRow& row : option_rows()) {
+        const std::string form = row.touches == Touches::form ? row.set.spell(output) : "";
+        if (!form.empty()) {
+            texts.push_back("--" + std::string(row.name) + " " + form);
+        }
+    }
+    std::ranges::sort(texts);
+    return texts;
+}
+
 }  // namespace shardweld::app

@@ -20,4 +20,7 @@ void check_relations(const GivenTexts& given);
 /// do not fit together, and where no directory is given.
 Job settled(Job job, const CommandRow& command);
 
+/// The options that lead to one of the job's outputs, sorted; its own form is in one spelling.
+std::vector<std::string> output_options(const Job& job, const JobOutput& output);
+
 }  // namespace shardweld::app

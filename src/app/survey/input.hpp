@@ -66,7 +66,7 @@ void report_what_was_read(const Run& run, const Input& input, const mpi::WhyStop
 
 /// The result of checking records, for people; "" where there is nothing to tell.
 std::string text_of(const execute::RecordCounts& counts, CheckCrc when);
-/// The same result in three words.
+/// That result in three words.
 std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when);
 
 }  // namespace shardweld::app

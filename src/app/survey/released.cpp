@@ -18,7 +18,7 @@ namespace {
 
 // More than enough of them to meet one where many are released.
 constexpr std::size_t kSamples = 32;
-// Of one call, which has its command line.
+// Files that one call is asked about: its command line has their names.
 constexpr std::size_t kAskedTogether = 500;
 constexpr double kToolSeconds = 60;
 constexpr Bytes kSmallFile = 65536;

@@ -18,10 +18,10 @@ struct FileSign {
     std::string_view remedy;
 };
 
-/// Of a file whose first bytes are `head`; nullptr when nothing gives it away.
+/// The kind of a file whose first bytes are `head`; nullptr when nothing gives it away.
 const FileSign* sign_of(std::string_view head, std::string_view name);
 
-/// Of an open file. Error(io).
+/// The kind of an open file. Error(io).
 const FileSign* sign_of(const io::InputFile& file);
 
 }  // namespace shardweld::formats

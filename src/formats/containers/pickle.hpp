@@ -102,7 +102,8 @@ struct PickleValue {
     /// Attribute of an object: looks in its BUILD state; nullptr when absent. Error(corrupt) when
     /// there are more attributes than any object has.
     [[nodiscard]] const PickleValue* attribute(std::string_view name) const;
-    /// As attribute(), for a state: a dict, or the dicts of a (dict, slots) tuple.
+    /// Attribute in a state: a dict, or the dicts of a (dict, slots) tuple. Error(corrupt)
+    /// likewise.
     [[nodiscard]] const PickleValue* find_attribute(std::string_view name) const;
 
     /// A persistent's id; nullptr for other kinds.

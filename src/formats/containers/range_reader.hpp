@@ -69,7 +69,7 @@ class RangeReader {
     /// `what` when they do not lie inside the range; nothing is allocated before that check.
     ByteView at(Bytes offset, Bytes size, std::string_view what);
 
-    /// As above, as an owned copy in `memory`.
+    /// Those bytes as an owned copy in `memory`.
     std::vector<std::byte> copy(Bytes offset, Bytes size, std::string_view what,
                                 std::vector<std::byte> memory = {});
 

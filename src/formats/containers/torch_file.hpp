@@ -96,8 +96,8 @@ class TorchFile {
     /// overflow, storage missing, storage too short for shape and strides, storage key not a plain
     /// record name), Error(unsupported) for quantised, sparse, meta or unknown-dtype tensors.
     [[nodiscard]] std::optional<StoredTensor> tensor(const PickleValue& value) const;
-    /// As tensor(), into `tensor`, whose memory is used again; false when it is not a tensor at
-    /// all.
+    /// Reads tensor(value) into `tensor`, whose memory is used again; false when it is not a tensor
+    /// at all.
     [[nodiscard]] bool read_tensor(const PickleValue& value, StoredTensor& tensor) const;
 
     /// Error(mismatch) when the archive's own fingerprint shows that records were exchanged or

@@ -28,8 +28,8 @@ std::string path_name(const std::vector<std::string>& components);
 /// loaders, random generators...; nullopt for all others. A plain name is state only where no
 /// module is called as its first component is, or where it is not called as a weight.
 std::optional<std::pair<std::string, std::string>> training_state(std::string_view path);
-/// As above, for a tensor: nullopt also where it is in a dictionary that has the name of a module,
-/// or in none and called as a weight is, so that select_model decides; a single number that
+/// Pattern and reason for a tensor: nullopt also where it is in a dictionary that has the name of a
+/// module, or in none and called as a weight is, so that select_model decides; a single number that
 /// trainers count or measure is their state wherever it is.
 std::optional<std::pair<std::string, std::string>> training_state(std::string_view path,
                                                                   const DcpTensor& tensor);

@@ -57,7 +57,7 @@ struct LocalBox {
 void add_pieces(const FlatRun& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
                 std::uint32_t copy, std::vector<catalogue::Piece>& pieces);
 
-/// As above, for a local tensor that lies in one piece.
+/// The elements of a local tensor that lies in one piece, likewise.
 void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
                 std::vector<catalogue::Piece>& pieces);
 

@@ -170,7 +170,7 @@ class MomentScan {
         kept.shards.push_back(std::move(shard));
     }
 
-    /// Of the first `n_groups`.
+    /// Error(corrupt) where a state is not there for each of the first `n_groups` groups.
     static void require_all_groups(const catalogue::State& state, std::size_t n_groups) {
         if (state.shards.size() != n_groups) {
             refuse_damaged("holds " + state.name + " of some flat groups only");

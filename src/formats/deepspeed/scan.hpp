@@ -138,9 +138,9 @@ enum class Weights {
 /// Error(mismatch) for files that contradict each other, Error(unsupported) for parts that nothing
 /// says how to join. Pure.
 void join_files(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
-/// As above, and the optimizer's states as they are divided: those in the scans, and the fp32
-/// weights where `weights` are those of the module. Error(mismatch) for several steps and for
-/// groups that are not the same.
+/// Tensors of all ranks' scans, and the optimizer's states as they are divided: those in the scans,
+/// and the fp32 weights where `weights` are those of the module. Error(mismatch) for several steps
+/// and for groups that are not the same.
 void join_with_states(const std::vector<FileScan>& scans, Weights weights,
                       catalogue::Catalogue& out);
 

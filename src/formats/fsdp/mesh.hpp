@@ -22,9 +22,9 @@ inline constexpr std::size_t kLongestList = 32;
 /// The elements of a tuple or list. Error(corrupt) naming `what` for anything else or a longer one.
 std::span<const PickleValue* const> short_list(const PickleValue& value, std::string_view what);
 
-/// As above, all non-negative numbers.
+/// Such elements that are all non-negative numbers.
 std::vector<Index> short_counts(const PickleValue& value, std::string_view what);
-/// As short_counts, into `counts`, whose memory is used again.
+/// Reads short_counts into `counts`, whose memory is used again.
 void read_short_counts(const PickleValue& value, std::string_view what, std::vector<Index>& counts);
 
 /// A mesh and where one rank stands in it.

@@ -242,7 +242,7 @@ class OptimizerScan {
     }
 
   private:
-    /// Of each parameter that has states, itself or its group.
+    /// Requires a step of each parameter that has states, its own or its group's.
     void add_steps(const Members& members) {
         StepClaims steps;
         steps.add(out_.optimizer.groups, "the optimizer's groups");

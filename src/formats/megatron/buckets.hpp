@@ -51,8 +51,8 @@ struct BucketSizes {
 std::optional<std::vector<BucketPlace>> places_in(std::span<const BucketParameter> parameters,
                                                   const BucketSizes& sizes);
 
-/// As places_in. Error(mismatch) naming the parameter that does not fit; `where` says what it
-/// should lie in: "buffer 0 of group 1".
+/// The place of each parameter. Error(mismatch) naming the one that does not fit; `where` says what
+/// it should lie in: "buffer 0 of group 1".
 std::vector<BucketPlace> require_places(std::span<const BucketParameter> parameters,
                                         const BucketSizes& sizes, const std::string& where);
 

@@ -37,7 +37,7 @@ struct Grid {
     std::vector<bool> extra;  ///< file i repeats another for a data-parallel rank
 };
 
-/// As place_files, of what is there: files may be missing, or be the same rank's.
+/// The grid of what is there (place_files): files may be missing, or be the same rank's.
 Grid arrange(const std::vector<std::string>& files, const std::map<std::string, Index>& stated);
 
 /// The places without a file, `most` at most. Rank r of a pipeline stage is tp rank r % tp, etp

@@ -184,7 +184,7 @@ std::string_view known_state(std::string_view name, std::string_view key, TakenS
 
 namespace {
 
-/// Of Megatron's names for states, whether it is asked for.
+/// Whether a state is asked for, by Megatron's name.
 bool is_asked_for(std::string_view name, TakenState taken) {
     const auto known = std::ranges::find(kStates, name, [](const auto& one) { return one.first; });
     return known != kStates.end() &&

@@ -35,7 +35,7 @@ std::string_view known_state(std::string_view name, std::string_view key, TakenS
 void require_no_state(std::string_view name, const PickleValue& value, TakenState taken,
                       const std::string& owner);
 
-/// The same of an object in the place of a tensor, by its key.
+/// Error(unsupported) for an object in the place of a tensor, by its key, likewise.
 void require_no_state(std::string_view key, TakenState taken);
 
 /// The state called `name`, a new one if there is none; null where `taken` says that it is not

@@ -17,7 +17,8 @@ namespace shardweld::formats::megatron {
 /// nullopt: no order is known for it, or it is no parameter.
 std::optional<Index> place_in_layer(std::string_view name);
 
-/// As place_in_layer, of what stands outside of layers; negative: in front of them.
+/// Where a tensor stands that is in no layer; negative: in front of them. nullopt as for one in a
+/// layer.
 std::optional<Index> place_around_layers(std::string_view name);
 
 /// Whether a module keeps it without training it, so that no optimizer has it.

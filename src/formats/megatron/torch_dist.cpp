@@ -277,8 +277,8 @@ StateScan scan_torch_dist(const Location& location, const std::string& file) {
     });
 }
 
-/// Of others a missing chunk shows where layers and heads are known; of a stack of experts a whole
-/// one may be missing, which looks like another model.
+/// Requires a stack of experts whole: without a whole expert it looks like another model. Elsewhere
+/// a missing chunk shows where layers and heads are known.
 void require_experts(const Catalogue& catalogue) {
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
         if (tensor.name.find("experts") != std::string::npos) {

@@ -90,7 +90,7 @@ class Assembler {
                       bool is_shard = false) const;
     void require_same(const catalogue::Tensor& known, const catalogue::Tensor& more) const;
 
-    /// As above, of pieces in the catalogue's files.
+    /// Requires that pieces in the catalogue's files cover a tensor (formats::require_cover).
     void require_cover(const catalogue::Tensor& tensor, const CoverFault& fault) const {
         formats::require_cover(tensor, fault, out_.files, errors_);
     }

@@ -60,8 +60,8 @@ void require_no_part(
         return false;
     });
 
-/// As require_no_part of an object, for a dictionary whose values are a checkpoint's own state, not
-/// in its training keys.
+/// Refuses a weight in a dictionary whose values are a checkpoint's own state, not in its training
+/// keys, as in an object.
 void require_no_part(const TorchFile& file, const PickleValue& state);
 
 /// Puts the object into a row of its name with its length. It is opened where it stands among a

@@ -25,10 +25,10 @@ struct Listing {
 /// unreadable.
 Listing list_directory(const fs::path& directory);
 
-/// As above, or an empty listing when there is no such directory.
+/// What `directory` holds; an empty listing when there is no such directory. Error(io).
 Listing try_list_directory(const fs::path& directory);
 
-/// As above, or an empty listing when it cannot be read.
+/// What `directory` holds; an empty listing when it cannot be read.
 Listing readable_listing(const fs::path& directory);
 
 /// Whether something of a directory fits a row.

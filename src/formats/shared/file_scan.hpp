@@ -34,7 +34,7 @@ class IgnoredRows {
 catalogue::Catalogue scan_torch_file(
     const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
-/// As above, for a file that is open.
+/// A catalogue of such a file, which is open.
 catalogue::Catalogue scan_torch_file(
     const io::InputFile& input, const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);

@@ -37,7 +37,7 @@ class ModelValues {
     /// `reason`: "not a tensor". Error(unsupported), naming its class, when it may be a weight:
     /// rebuilt from a storage, made of bytes, or a number where modules have parameters.
     void leave_aside(std::string_view name, const PickleValue& value);
-    /// As above, for what stands where no weight does.
+    /// Puts what stands where no weight does into such a row.
     void leave_aside(std::string_view name, const PickleValue& value, const std::string& reason);
 
     /// Leaves aside what stands beside the model's dictionary under `key`: Error(unsupported)

@@ -70,7 +70,8 @@ class Bounds {
 
     static constexpr std::size_t kBetweenStopPoints = 1U << 10U;
     static constexpr std::size_t kMostNames = 1U << 20U;
-    /// Of what is read from pickles: a name and a value each, of groups and of a scheduler.
+    /// The most values that are read from pickles: a name and a value each, of groups and of a
+    /// scheduler.
     static constexpr std::size_t kMostOthers = 4 * kMostSettingValues + 1024;
 
     std::vector<std::size_t> n_settings_;  ///< of each object that is open

@@ -33,7 +33,7 @@ std::optional<std::string> json_text(const PickleValue& value, const ScalarReade
                                      SettingCount& count);
 std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars);
 
-/// The same of a setting, which errors name.
+/// A setting's value as JSON text (json_text); errors name the setting.
 std::optional<std::string> named_setting(std::string_view name, const PickleValue& value,
                                          const ScalarReader& scalars, SettingCount& count);
 

@@ -64,8 +64,8 @@ inline constexpr const char* kShortHint =
 
 /// What expected names that are not stored are noted under, and stored ones that nothing takes.
 inline constexpr const char* kMissing = "missing";
-/// The same where a smaller number of layers or experts would not explain them all: a part of the
-/// checkpoint is not there, whatever else config.json may say.
+/// What missing names are noted under that a smaller number of layers or experts would not explain:
+/// a part of the checkpoint is not there, whatever else config.json may say.
 inline constexpr const char* kPartLost = "part lost";
 inline constexpr const char* kUnknown = "unknown";
 /// A tensor that has the shape of what its name stands for under another flag: no field of

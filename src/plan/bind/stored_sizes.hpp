@@ -31,8 +31,8 @@ struct FieldDifference {
 Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& differences,
                                        const Model& model);
 
-/// The same number of dims as the line, and another extent in one of them: Error(mismatch) in the
-/// words of config.json, with `error` as its detail. Else `error`.
+/// An Error(mismatch) in the words of config.json, with `error` as its detail, for a tensor with as
+/// many dims as its line and another extent in one of them; else `error`.
 Error in_config_words(Error error, const catalogue::Tensor& tensor, const StoreMatch& match,
                       const Model& model);
 

@@ -10,7 +10,7 @@
 #include "catalogue/file.hpp"
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 #include "plan/visibility.hpp"
 #include "shardweld/error.hpp"
 
@@ -66,12 +66,11 @@ void require_seen(const Visibility& visibility, const std::vector<catalogue::Fil
     }
 }
 
-/// All ranks, or as many as PlanChoice::max_readers: by turns from every group with a view of its
+/// All ranks, or as many as JobPlan::max_readers: by turns from every group with a view of its
 /// own, spread evenly over the ranks of the group and so over its nodes. Error(usage) names a file
 /// that some rank sees and no reader.
 std::vector<int> choose_readers(const Visibility& visibility,
-                                const std::vector<catalogue::File>& files,
-                                const PlanChoice& choice) {
+                                const std::vector<catalogue::File>& files, const JobPlan& choice) {
     const std::size_t n_ranks = visibility.group_of_rank.size();
     std::vector<int> readers;
     if (!choice.limits_readers(static_cast<int>(n_ranks))) {
@@ -94,8 +93,7 @@ std::vector<int> choose_readers(const Visibility& visibility,
 /// The model's files as the choice's format packs them, and behind them those that some targets ask
 /// for by name (Target::file). Targets of one file stand together.
 outputs::Placement place(const std::vector<Target>& targets,
-                         const std::vector<outputs::OutputTensor>& tensors,
-                         const PlanChoice& choice) {
+                         const std::vector<outputs::OutputTensor>& tensors, const JobPlan& choice) {
     if (std::ranges::all_of(targets, &std::string::empty, &Target::file)) {
         return choice.output_format->place(tensors, choice.max_shard_size);
     }
@@ -213,7 +211,7 @@ std::uint32_t settle_terms(std::vector<Target>& targets) {
     return last + 1;
 }
 
-void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const PlanChoice& choice) {
+void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const JobPlan& choice) {
     plan.strategy = strategy;
     plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || hides_files);
     plan.read_cuts = share_reading(plan);
@@ -226,8 +224,7 @@ void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const PlanCho
     plan.limits = split_memory(choice.memory_limit, choice.message_limit, needs);
 }
 
-void choose_strategy(Plan& plan, const std::vector<catalogue::File>& files,
-                     const PlanChoice& choice) {
+void choose_strategy(Plan& plan, const std::vector<catalogue::File>& files, const JobPlan& choice) {
     const bool hides_files = hidden_files(plan.visibility, files) > 0;
     const bool is_collective =
         choice.strategy == Strategy::collective || choice.limits_readers(plan.n_ranks());
@@ -314,7 +311,7 @@ Bytes staged_width(const Target& target) {
 }
 
 Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& files,
-               Visibility visibility, const PlanChoice& choice) {
+               Visibility visibility, const JobPlan& choice) {
     if (targets.empty()) {
         throw Error(ErrorCode::mismatch, "the checkpoint holds no tensor of the model",
                     "give the save that holds the model's weights");
@@ -338,7 +335,7 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
 }
 
 void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibility visibility,
-                 const PlanChoice& choice) {
+                 const JobPlan& choice) {
     const int n_ranks = static_cast<int>(visibility.group_of_rank.size());
     plan.cuts = cut_runs(plan.space, plan.placement, n_ranks, choice.alignment);
     plan.visibility = std::move(visibility);

@@ -120,7 +120,7 @@ std::size_t hidden_files(const Visibility& visibility, const std::vector<catalog
 }
 
 Decision decide(const Plan& plan, const std::vector<catalogue::File>& files,
-                const PlanChoice& choice) {
+                const JobPlan& choice) {
     if (choice.limits_readers(plan.n_ranks())) {
         return {Strategy::collective, std::to_string(plan.readers.size()) + " of " +
                                           std::to_string(plan.n_ranks()) +

@@ -6,7 +6,7 @@
 
 #include "catalogue/file.hpp"
 #include "plan/binding.hpp"
-#include "plan/choice.hpp"
+#include "plan/job_plan.hpp"
 #include "plan/visibility.hpp"
 
 namespace shardweld::plan {
@@ -25,8 +25,7 @@ std::size_t hidden_files(const Visibility& visibility, const std::vector<catalog
 /// The strategy that is asked for; if none is, direct, unless owners would read much again and
 /// again. The plan's
 /// readers, and its limits under `direct`, are set.
-Decision decide(const Plan& plan, const std::vector<catalogue::File>& files,
-                const PlanChoice& choice);
+Decision decide(const Plan& plan, const std::vector<catalogue::File>& files, const JobPlan& choice);
 
 /// Sets what a plan's targets and placement say of its replicas: how many there are and what of
 /// them is compared; takes out those that are known to be equal. Samples are spread such that no

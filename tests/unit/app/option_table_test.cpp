@@ -70,6 +70,7 @@ TEST(OptionTable, tells_which_options_lead_to_another_output) {
             EXPECT_FALSE(row.group == group && is_output) << row.name;
         }
         EXPECT_TRUE(!is_output || row.is_taken_by(Command::merge)) << row.name;
+        EXPECT_EQ(row.touches == Touches::form, row.set.spell != nullptr) << row.name;
         EXPECT_TRUE(row.touches != Touches::input || row.names_path()) << row.name;
         // Recipes are printed, and mounts taken away, at once and by one process.
         EXPECT_TRUE(row.touches != Touches::loudness ||
@@ -91,6 +92,17 @@ TEST(OptionTable, has_what_a_merge_resumes_with) {
                     "model", "--include", "a b\n--lora fold"}),
               (WordList{"--base", "--include a b\n--lora fold", "--is_value_model true",
                         "--max_shard_size 1GB"}));
+}
+
+TEST(OptionTable, spells_the_form_of_each_output_alike) {
+    const Job job = parsed_line({"merge", "in", "out", "--dtype", "torch.bfloat16", "--vocab_size",
+                                 "7", "--also", "b:fp8-block", "--also", "c:dcp:world=2"});
+    const std::vector<WordList> expected = {{"--dtype bf16", "--vocab_size 7"},
+                                            {"--quantize fp8-block", "--vocab_size 7"},
+                                            {"--to dcp:world=2", "--vocab_size 7"}};
+    for (std::size_t at = 0; at < expected.size(); ++at) {
+        EXPECT_EQ(output_options(job, job.outputs.at(at)), expected[at]);
+    }
 }
 
 TEST(OptionTable, has_what_ranks_share) {

@@ -32,7 +32,7 @@ plan::Plan small_plan(int n_ranks) {
                   {whole(2, 0, 4), whole(0, 4, 4)},
                   {whole(1, 0, 4)}};
     targets[1] = {{"b.bias", DType::f32, {3}}, DType::f32, 0, {whole(1, 0, 3)}};
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.strategy = n_ranks > 1 ? plan::Strategy::collective : plan::Strategy::direct;
     return make_plan(targets, {{"f0", 100}, {"f1", 100}, {"f2", 100}},
                      plan::Visibility::everywhere(n_ranks, 3), choice);

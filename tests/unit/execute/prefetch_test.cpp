@@ -33,8 +33,8 @@ struct ColdTensor {
         EXPECT_EQ(::fsync(file.fd()), 0);
         file.forget(0, file.size());
     }
-    static plan::PlanChoice choice(bool has_spare_core) {
-        plan::PlanChoice choice;
+    static plan::JobPlan choice(bool has_spare_core) {
+        plan::JobPlan choice;
         choice.read_ahead = has_spare_core;
         return choice;
     }

@@ -164,7 +164,7 @@ Done all_rounds(const Stored& data, int n_ranks, plan::Strategy strategy) {
     for (std::uint32_t file = 0; file < kFiles; ++file) {
         files.push_back({"file" + std::to_string(file), data.bytes(file).size()});
     }
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.strategy = strategy;
     choice.replicas = plan::Replicas::verify;
     plan::Plan plan =

@@ -22,7 +22,7 @@ namespace {
 class SinkTest : public testing::Test {
   protected:
     SinkTest() {
-        plan::PlanChoice choice;
+        plan::JobPlan choice;
         choice.max_shard_size = 4020;
         the_plan = plan::make_plan(
             {test::flat_target("a", DType::u8, 20), test::flat_target("b", DType::u8, 4000),

@@ -108,7 +108,7 @@ TEST(Strips, are_blocks_of_the_journal) {
 TEST(Strips, need_memory_for_a_whole_one) {
     std::vector<Target> targets;
     add_quantised("wide", 128, 1 << 17, targets);
-    plan::PlanChoice choice;
+    plan::JobPlan choice;
     choice.memory_limit = Bytes{16} << 20U;
     EXPECT_THROW((void)plan::make_plan(std::move(targets), {{"file", 1 << 30}},
                                        plan::Visibility::everywhere(1, 1), choice),

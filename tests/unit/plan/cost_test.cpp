@@ -106,7 +106,7 @@ Plan by_columns(Index row, Strategy strategy, Visibility visibility) {
         target.operands.push_back({file, 0, copy});
         files.push_back({std::to_string(file), Bytes{64} << 20U});
     }
-    PlanChoice choice;
+    JobPlan choice;
     choice.strategy = strategy;
     return make_plan({target}, files, std::move(visibility), choice);
 }
@@ -159,7 +159,7 @@ TEST(Cost, prefers_direct_for_whole_rows_and_collective_for_transposes_on_a_shar
         layout::Copy copy;
         copy.loops = {{8192, 1, 8192}, {8192, 8192, 1}};
         target.operands.push_back({0, 0, copy});
-        PlanChoice choice;
+        JobPlan choice;
         choice.strategy = strategy;
         return seconds(
             make_plan({target}, {{"a", Bytes{128} << 20U}}, Visibility::everywhere(16, 1), choice));

@@ -77,7 +77,7 @@ TEST(OutputRanges, agree_with_sets_of_bytes) {
 
 /// One tensor of so many bytes, read from one file by `n_ranks`.
 Plan plan_of(Index n_bytes, int n_ranks) {
-    PlanChoice choice;
+    JobPlan choice;
     choice.strategy = n_ranks > 1 ? Strategy::collective : Strategy::direct;
     return make_plan({test::flat_target("a", DType::u8, n_bytes)},
                      {{"file", static_cast<Bytes>(n_bytes)}}, Visibility::everywhere(n_ranks, 1),

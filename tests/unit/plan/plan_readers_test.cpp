@@ -18,7 +18,7 @@ std::vector<Target> one_a_file(std::uint32_t n_files) {
 
 Plan planned(Visibility visibility, int max_readers) {
     const auto n_files = static_cast<std::uint32_t>(visibility.group_sees.front().size());
-    PlanChoice choice;
+    JobPlan choice;
     choice.max_readers = max_readers;
     return make_plan(one_a_file(n_files), std::vector<catalogue::File>(n_files, {"f", 1024}),
                      std::move(visibility), choice);

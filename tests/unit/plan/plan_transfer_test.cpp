@@ -13,7 +13,7 @@ Plan plan_of(Strategy strategy) {
     targets[0].fold.emplace().left.emplace().offset = 7;
     targets[1].replicas = targets[1].operands;
     targets[2].mix = Mix{MixKind::deltas, {Term{DType::f32, 0, 0.5F}}};
-    PlanChoice choice;
+    JobPlan choice;
     choice.strategy = strategy;
     choice.replicas = Replicas::verify;
     return make_plan(std::move(targets), {{"file", 1 << 30}}, Visibility::everywhere(3, 1), choice);

@@ -46,7 +46,7 @@ Visibility two_nodes(const std::vector<int>& seeing) {
 }
 
 Plan plan_of(const std::vector<Index>& sizes, Visibility visibility, Strategy strategy) {
-    PlanChoice choice;
+    JobPlan choice;
     choice.strategy = strategy;
     return make_plan(targets_of(sizes), files_of(sizes), std::move(visibility), choice);
 }
@@ -113,7 +113,7 @@ Plan with_replicas(int n_ranks, Replicas replicas, const catalogue::Records* rec
             targets[i].replicas.push_back({file, i * kMiB, targets[i].operands.front().copy});
         }
     }
-    PlanChoice choice;
+    JobPlan choice;
     choice.strategy = Strategy::direct;
     choice.replicas = replicas;
     choice.records = records;

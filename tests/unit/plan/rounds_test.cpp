@@ -22,7 +22,7 @@ std::vector<Target> mixed_targets() {
 }
 
 Plan plan_of(int n_ranks, Strategy strategy, Bytes memory = 4 * kMiB) {
-    PlanChoice choice;
+    JobPlan choice;
     choice.strategy = strategy;
     choice.memory_limit = memory;
     choice.max_shard_size = 3'000'000;
@@ -131,7 +131,7 @@ TEST(Rounds, come_once_for_each_term) {
         }
     }
     targets[0].mix = std::move(mix);
-    PlanChoice choice;
+    JobPlan choice;
     choice.memory_limit = 2 * kMiB;
     const Plan plan =
         make_plan(std::move(targets), {{"f", 1 << 30}}, Visibility::everywhere(1, 1), choice);

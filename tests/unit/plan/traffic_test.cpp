@@ -85,7 +85,7 @@ const std::vector<catalogue::File> kFiles{{"a", 8 * kMiB}, {"b", 8 * kMiB}};
 
 Plan plan_of(std::vector<Target> targets, Visibility visibility, Strategy strategy,
              Replicas replicas = Replicas::automatic) {
-    PlanChoice choice;
+    JobPlan choice;
     choice.strategy = strategy;
     choice.replicas = replicas;
     choice.max_shard_size = 4 * kMiB;

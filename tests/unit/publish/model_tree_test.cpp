@@ -30,7 +30,7 @@ std::string answer(const std::vector<std::string>& names) {
                                                            : "x");
         }
     }
-    std::string text = error_text([&] { (void)checked_target({place.path() / "out", {}, true}); });
+    std::string text = error_text([&] { (void)checked_target(place.path() / "out", {}, true); });
     const std::string begin =
         "target: the target directory " + (place.path() / "out").string() + " holds ";
     const std::size_t end = text.find(", and --overwrite replaces models only");
@@ -85,7 +85,7 @@ TEST(RequireModelOnly, names_what_is_no_part_of_a_model) {
 TEST(RequireModelOnly, looks_again_before_something_is_replaced) {
     const TemporaryDirectory place;
     place.put("out/config.json", R"({"model_type": "llama"})");
-    auto partial = PartialDirectory::create({place.path() / "out", {}, true});
+    auto partial = PartialDirectory::create(place.path() / "out", {}, true);
     place.put("out/notes.txt", "meanwhile");
     EXPECT_NE(
         error_text([&] { partial.commit({}, false); }).find("not belong to a model: notes.txt"),

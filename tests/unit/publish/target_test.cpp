@@ -53,7 +53,7 @@ TEST(CheckedTarget, resolves_slashes_dots_and_links) {
     fs::create_directories(place.path() / "real");
     fs::create_symlink(place.path() / "real", place.path() / "link");
     const auto checked = [&](const std::string& name) {
-        return checked_target({place.path() / name, {}, false});
+        return checked_target(place.path() / name, {}, false);
     };
     EXPECT_EQ(checked("out"), place.path() / "out");
     EXPECT_EQ(checked("out/"), place.path() / "out");
@@ -72,9 +72,8 @@ TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
     const std::string root = place.path().string();
     const auto refusal = [&](const std::string& name, bool overwrite) {
         return error_text([&] {
-            checked_target({place.path() / name,
-                            {place.path() / "step/ckpt", place.path() / "hf"},
-                            overwrite});
+            checked_target(place.path() / name, {place.path() / "step/ckpt", place.path() / "hf"},
+                           overwrite);
         });
     };
     const std::string start = "target: the target directory " + root;
@@ -84,9 +83,8 @@ TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
                   "--overwrite");
     EXPECT_EQ(refusal("full", true), "no error");
     // Not where the checkpoint was named last.
-    const std::string swapped = error_text([&] {
-        checked_target({place.path() / "full", {place.path() / "merged"}, false});
-    });
+    const std::string swapped = error_text(
+        [&] { checked_target(place.path() / "full", {place.path() / "merged"}, false); });
     EXPECT_NE(swapped.find("the checkpoint comes first"), std::string::npos) << swapped;
     EXPECT_EQ(swapped.find("--overwrite"), std::string::npos) << swapped;
     EXPECT_EQ(refusal("plain", true),
@@ -100,9 +98,7 @@ TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
     EXPECT_EQ(refusal("hf", true), start + "/hf is read as input; choose another --target_dir");
     EXPECT_EQ(refusal("step/ckpt2", true), "no error");
     EXPECT_EQ(refusal("broken", true).substr(0, 7), "target:");
-    EXPECT_EQ(error_text([] {
-                  checked_target({"/", {}, true});
-              }),
+    EXPECT_EQ(error_text([] { checked_target("/", {}, true); }),
               "target: the target directory / is the root of the file system; choose another "
               "--target_dir");
 }
@@ -110,7 +106,7 @@ TEST(CheckedTarget, refuses_what_must_not_be_replaced) {
 TEST(PartialDirectory, appears_under_its_name_only_when_committed) {
     const TemporaryDirectory place;
     {
-        auto partial = PartialDirectory::create({place.path() / "a/b/out", {}, false});
+        auto partial = PartialDirectory::create(place.path() / "a/b/out", {}, false);
         EXPECT_EQ(partial.path(), place.path() / "a/b/.out.shardweld-partial");
         EXPECT_EQ(partial.target(), place.path() / "a/b/out");
         std::ofstream(partial.path() / "model.safetensors") << "weights";
@@ -125,7 +121,7 @@ TEST(PartialDirectory, leaves_nothing_behind_without_commit) {
     const TemporaryDirectory place;
     place.put("kept/file");
     {
-        auto partial = PartialDirectory::create({place.path() / "kept/new/out", {}, false});
+        auto partial = PartialDirectory::create(place.path() / "kept/new/out", {}, false);
         std::ofstream(partial.path() / "model.safetensors") << "weights";
         const auto moved = std::move(partial);
         EXPECT_TRUE(fs::exists(moved.path()));
@@ -138,7 +134,7 @@ TEST(PartialDirectory, replaces_an_empty_and_a_full_target) {
     fs::create_directory(place.path() / "out");
     ::chmod((place.path() / "out").c_str(), 02750);
     {
-        auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+        auto partial = PartialDirectory::create(place.path() / "out", {}, false);
         std::ofstream(partial.path() / "first.safetensors") << "1";
         commit(partial, false);
     }
@@ -147,7 +143,7 @@ TEST(PartialDirectory, replaces_an_empty_and_a_full_target) {
     ASSERT_EQ(::stat((place.path() / "out").c_str(), &status), 0);
     EXPECT_EQ(status.st_mode & 07777U, 02750U);
     {
-        auto partial = PartialDirectory::create({place.path() / "out", {}, true});
+        auto partial = PartialDirectory::create(place.path() / "out", {}, true);
         std::ofstream(partial.path() / "second.safetensors") << "2";
         EXPECT_EQ(names_in(place.path() / "out"), (Names{"first.safetensors"}));
         commit(partial, true);
@@ -161,7 +157,7 @@ TEST(PartialDirectory, writes_through_a_link_to_a_directory) {
     const TemporaryDirectory place;
     fs::create_directories(place.path() / "disk/model");
     fs::create_symlink(place.path() / "disk/model", place.path() / "out");
-    auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+    auto partial = PartialDirectory::create(place.path() / "out", {}, false);
     std::ofstream(partial.path() / "f") << "1";
     commit(partial, false);
     EXPECT_TRUE(fs::is_symlink(place.path() / "out"));
@@ -172,7 +168,7 @@ TEST(PartialDirectory, removes_what_a_dead_run_left) {
     const TemporaryDirectory place;
     place.put(".out.shardweld-partial/half");
     place.put(".out.shardweld-lock", "elsewhere 1\n");
-    auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+    auto partial = PartialDirectory::create(place.path() / "out", {}, false);
     EXPECT_EQ(names_in(partial.path()), (Names{}));
     EXPECT_EQ(partial.notes(), (Names{"removed " + partial.path().string() +
                                       ", left by a run that did not finish"}));
@@ -182,16 +178,15 @@ TEST(PartialDirectory, removes_what_a_dead_run_left) {
 
 TEST(PartialDirectory, keeps_what_the_journal_tells_of) {
     const TemporaryDirectory place;
-    const TargetRequest resuming{place.path() / "out", {}, false, true};
     {
-        auto partial = PartialDirectory::create(resuming);
+        auto partial = PartialDirectory::create(place.path() / "out", {}, false, true);
         EXPECT_FALSE(partial.is_taken_up());
         place.put(".out.shardweld-partial/journal/header.json");
         place.put(".out.shardweld-partial/model.safetensors");
     }
     EXPECT_EQ(names_in(place.path()), (Names{})) << "a header alone tells of nothing";
     {
-        auto partial = PartialDirectory::create(resuming);
+        auto partial = PartialDirectory::create(place.path() / "out", {}, false, true);
         place.put(".out.shardweld-partial/journal/header.json");
         place.put(".out.shardweld-partial/journal/1-0");
         place.put(".out.shardweld-partial/model.safetensors");
@@ -199,7 +194,7 @@ TEST(PartialDirectory, keeps_what_the_journal_tells_of) {
     }
     EXPECT_EQ(names_in(place.path()), (Names{".out.shardweld-partial"}));
     {
-        auto partial = PartialDirectory::create(resuming);
+        auto partial = PartialDirectory::create(place.path() / "out", {}, false, true);
         EXPECT_TRUE(partial.is_taken_up());
         EXPECT_EQ(partial.notes(), (Names{}));
         partial.keep_only({"model.safetensors"});
@@ -216,7 +211,7 @@ TEST(PartialDirectory, removes_what_was_kept_when_it_is_not_to_be_resumed) {
     const TemporaryDirectory place;
     place.put(".out.shardweld-partial/journal/1-0");
     place.put(".out.shardweld-journal/1-0");
-    auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+    auto partial = PartialDirectory::create(place.path() / "out", {}, false);
     EXPECT_FALSE(partial.is_taken_up());
     EXPECT_EQ(partial.take_notes(),
               (Names{"removed " + partial.path().string() +
@@ -239,9 +234,8 @@ TEST(PartialDirectory, keeps_what_it_cannot_look_at) {
         if (::geteuid() == 0 && ::setuid(65534) != 0) {
             ::_exit(3);
         }
-        const std::string refusal = error_text([&] {
-            (void)PartialDirectory::create({place.path() / "out", {}, false, true});
-        });
+        const std::string refusal = error_text(
+            [&] { (void)PartialDirectory::create(place.path() / "out", {}, false, true); });
         ::_exit(refusal.starts_with("io: ") &&
                         refusal.find("journal: Permission denied") != std::string::npos
                     ? 0
@@ -257,10 +251,10 @@ TEST(PartialDirectory, keeps_what_it_cannot_look_at) {
 
 TEST(PartialDirectory, names_the_job_that_holds_the_lock) {
     const TemporaryDirectory place;
-    const auto held = PartialDirectory::create({place.path() / "out", {}, false, false, "4242"});
-    const std::string text = error_text([&] {
-        PartialDirectory::create({place.path() / "out", {}, false});
-    });
+    const auto held =
+        PartialDirectory::create(place.path() / "out", {}, false, false, this_process("4242"));
+    const std::string text =
+        error_text([&] { PartialDirectory::create(place.path() / "out", {}, false); });
     EXPECT_NE(text.find("process " + std::to_string(::getpid()) + " of job 4242 on host "),
               std::string::npos)
         << text;
@@ -273,7 +267,7 @@ TEST(PartialDirectory, refuses_while_another_process_writes) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-        const auto held = PartialDirectory::create({place.path() / "out", {}, false});
+        const auto held = PartialDirectory::create(place.path() / "out", {}, false);
         (void)!::write(ready[1], "r", 1);
         ::pause();
     }
@@ -281,9 +275,7 @@ TEST(PartialDirectory, refuses_while_another_process_writes) {
     ASSERT_EQ(::read(ready[0], &letter, 1), 1);
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);
-    EXPECT_EQ(error_text([&] {
-                  PartialDirectory::create({place.path() / "out", {}, false});
-              }),
+    EXPECT_EQ(error_text([&] { PartialDirectory::create(place.path() / "out", {}, false); }),
               "locked: another run is writing " + (place.path() / "out").string() + ": process " +
                   std::to_string(child) + " on host " + host + " holds " +
                   (place.path() / ".out.shardweld-lock").string() +
@@ -294,9 +286,7 @@ TEST(PartialDirectory, refuses_while_another_process_writes) {
     ::waitpid(child, nullptr, 0);
     ::close(ready[0]);
     ::close(ready[1]);
-    EXPECT_EQ(error_text([&] {
-                  PartialDirectory::create({place.path() / "out", {}, false});
-              }),
+    EXPECT_EQ(error_text([&] { PartialDirectory::create(place.path() / "out", {}, false); }),
               "no error");
     EXPECT_EQ(names_in(place.path()), (Names{}));
 }
@@ -308,7 +298,7 @@ TEST(PartialDirectory, lies_inside_a_target_that_is_the_current_directory) {
     place.put("model.safetensors.index.json", "old");
     const fs::path before = fs::current_path();
     fs::current_path(place.path());
-    auto partial = PartialDirectory::create({".", {}, true});
+    auto partial = PartialDirectory::create(".", {}, true);
     EXPECT_EQ(partial.path(), place.path() / ".shardweld-partial");
     std::ofstream(partial.path() / "model.safetensors") << "new";
     fs::create_directory(partial.path() / "chat_templates");
@@ -329,7 +319,7 @@ TEST(PartialDirectory, puts_old_files_back_when_a_new_one_cannot_take_its_place)
     const fs::path before = fs::current_path();
     fs::current_path(place.path());
     {
-        auto partial = PartialDirectory::create({".", {}, true});
+        auto partial = PartialDirectory::create(".", {}, true);
         std::ofstream(partial.path() / "model.safetensors") << "new";
         std::ofstream(partial.path() / "config.json") << "new";
         fs::create_directory(partial.path() / "chat_templates");
@@ -395,7 +385,7 @@ TEST(PartialDirectory, publishes_nothing_but_what_was_written) {
             above.put("place/out/model.safetensors", "old");
             const fs::path before = fs::current_path();
             fs::current_path(is_inside ? place / "out" : before);
-            auto partial = PartialDirectory::create({place / "out", {}, true});
+            auto partial = PartialDirectory::create(place / "out", {}, true);
             fs::create_directory(partial.path() / "sub");
             for (const char* name : {"config.json", "sub/a.safetensors", "model.safetensors"}) {
                 std::ofstream(partial.path() / name) << "new";
@@ -440,8 +430,7 @@ TEST(PartialDirectory, sees_the_lock_in_the_target_from_beside) {
     const TemporaryDirectory place;
     place.put("out/.shardweld-lock", "elsewhere 7 42\n");
     const pid_t child = hold(place.path() / "out/.shardweld-lock");
-    const TargetRequest request{place.path() / "out", {}, false};
-    EXPECT_EQ(error_text([&] { PartialDirectory::create(request); }),
+    EXPECT_EQ(error_text([&] { PartialDirectory::create(place.path() / "out", {}, false); }),
               "locked: another run is writing " + (place.path() / "out").string() +
                   ": process 7 of job 42 on host elsewhere holds " +
                   (place.path() / "out/.shardweld-lock").string() +
@@ -449,7 +438,7 @@ TEST(PartialDirectory, sees_the_lock_in_the_target_from_beside) {
     EXPECT_EQ(names_in(place.path()), (Names{"out"}));
     ::kill(child, SIGKILL);
     ::waitpid(child, nullptr, 0);
-    auto partial = PartialDirectory::create(request);
+    auto partial = PartialDirectory::create(place.path() / "out", {}, false);
     std::ofstream(partial.path() / "f") << "1";
     commit(partial, false);
     EXPECT_EQ(names_in(place.path() / "out"), (Names{"f"})) << "a dead run's lock is no content";
@@ -462,7 +451,7 @@ TEST(PartialDirectory, does_not_replace_what_came_meanwhile) {
         if (is_there) {
             fs::create_directory(place.path() / "out");
         }
-        auto partial = PartialDirectory::create({place.path() / "out", {}, false});
+        auto partial = PartialDirectory::create(place.path() / "out", {}, false);
         place.put(".out.shardweld-partial/journal/1-0");
         place.put("out/theirs", "theirs");
         EXPECT_EQ(error_text([&] { commit(partial, true); }).substr(0, 8), "target: ");
@@ -487,9 +476,8 @@ TEST(PartialDirectory, takes_back_what_a_killed_run_had_published_inside) {
                               77));
     };
     const auto creation = [&](bool resume) {
-        return error_text([&] {
-            (void)PartialDirectory::create({place.path() / "out", {}, false, resume});
-        });
+        return error_text(
+            [&] { (void)PartialDirectory::create(place.path() / "out", {}, false, resume); });
     };
     const std::string refusal = "target: the target directory " + (place.path() / "out").string() +
                                 " exists and is not empty; choose another one; the checkpoint "
@@ -507,7 +495,7 @@ TEST(PartialDirectory, takes_back_what_a_killed_run_had_published_inside) {
     EXPECT_EQ(creation(true), refusal);
     put();
     {
-        auto partial = PartialDirectory::create({place.path() / "out", {}, false, true});
+        auto partial = PartialDirectory::create(place.path() / "out", {}, false, true);
         EXPECT_TRUE(partial.is_taken_up());
         EXPECT_EQ(partial.path(), place.path() / "out/.shardweld-partial");
         EXPECT_EQ(names_in(place.path() / "out"), (Names{".shardweld-partial"}));
@@ -527,10 +515,10 @@ TEST(PartialDirectory, leaves_older_files_where_nothing_had_been_moved_yet) {
     place.put("out/.shardweld-partial/config.json", "new");
     place.put("out/config.json", "old");
     {
-        auto partial = PartialDirectory::create({place.path() / "out", {}, true, true});
+        auto partial = PartialDirectory::create(place.path() / "out", {}, true, true);
         partial.keep_only({});
     }
-    auto partial = PartialDirectory::create({place.path() / "out", {}, true, true});
+    auto partial = PartialDirectory::create(place.path() / "out", {}, true, true);
     EXPECT_EQ(content_of(place.path() / "out/config.json"), "old");
 }
 

@@ -58,7 +58,7 @@ class OwnWork : public ::testing::Test {
 
 TEST_F(OwnWork, is_taken_up) {
     EXPECT_EQ(answer(), "no error");
-    EXPECT_TRUE(PartialDirectory::create({target(), {}, false, true}).is_taken_up());
+    EXPECT_TRUE(PartialDirectory::create(target(), {}, false, true).is_taken_up());
 }
 
 TEST_F(OwnWork, is_nobody_elses_to_write) {
@@ -80,11 +80,11 @@ TEST_F(OwnWork, is_nobody_elses_to_write) {
     EXPECT_EQ(answer(), "no error") << "the group can replace it anyway";
     EXPECT_EQ(error_text([&] {
                   allow(partial(), 0777);
-                  (void)PartialDirectory::create({target(), {}, false, true});
+                  (void)PartialDirectory::create(target(), {}, false, true);
               }),
               refusal(partial(), "is writable by others (mode 0777)"));
     // With --restart, a run removes it.
-    (void)PartialDirectory::create({target(), {}, false});
+    (void)PartialDirectory::create(target(), {}, false);
     EXPECT_FALSE(fs::exists(partial()));
 }
 
@@ -111,12 +111,12 @@ TEST_F(OwnWork, writes_into_no_file_of_others) {
     const fs::path lock = place_.path() / ".out.shardweld-lock";
     const fs::path victim = place_.put("victim", "precious");
     fs::create_hard_link(victim, lock);
-    { const auto partial = PartialDirectory::create({target(), {}, false}); }
+    { const auto partial = PartialDirectory::create(target(), {}, false); }
     EXPECT_EQ(content_of(victim), "precious");
     if (::geteuid() == 0) {
         place_.put(".out.shardweld-lock", "elsewhere 1\n");
         ASSERT_EQ(::chown(lock.c_str(), kNobody, static_cast<gid_t>(-1)), 0);
-        const auto partial = PartialDirectory::create({target(), {}, false});
+        const auto partial = PartialDirectory::create(target(), {}, false);
         struct stat status {};
         ASSERT_EQ(::stat(lock.c_str(), &status), 0);
         EXPECT_EQ(status.st_uid, 0U) << "the run's own has taken its place";

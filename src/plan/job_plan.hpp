@@ -1,4 +1,4 @@
-// What a user may choose of a plan.
+// What a job asks of its plan.
 #pragma once
 
 #include <string_view>
@@ -31,8 +31,9 @@ enum class Replicas {
 
 std::string_view name_of(Strategy strategy);
 
-/// The wishes that a plan is made by.
-struct PlanChoice {
+/// The part of a job that its plan is made by: as it is asked for, until what is not is known of
+/// ranks and checkpoints.
+struct JobPlan {
     Strategy strategy = Strategy::automatic;
     Replicas replicas = Replicas::automatic;
     Bytes max_shard_size = 5'000'000'000;
