@@ -107,14 +107,14 @@ class Attacher {
                 "the adapter changes " + printable(stored_name) + ", which the base does not hold",
                 attachment_.base_hint);
         }
-        const auto found = by_source_.find(name);
-        if (found == by_source_.end() || found->second.size() != 1) {
+        auto* const found = find_value(by_source_, name);
+        if (found == nullptr || found->size() != 1) {
             throw Error(ErrorCode::unsupported,
                         "the adapter of " + printable(module) + " cannot be folded: " +
                             printable(name) + " is not written as it is stored (fused weights)",
                         kSplit);
         }
-        Target& target = *found->second.front();
+        Target& target = *found->front();
         require_foldable(target, module);
         return target;
     }
@@ -123,8 +123,8 @@ class Attacher {
         if (!is_foldable(target.stored) || !is_foldable(target.dtype) || target.add != 0) {
             throw Error(ErrorCode::unsupported,
                         "the adapter of " + printable(module) + " cannot be folded into " +
-                            target.name + ", which holds " +
-                            std::string(safetensors_name(target.stored)) + " elements",
+                            target.name + ", which holds " + safetensors_name(target.stored) +
+                            " elements",
                         attachment_.base_hint + ", or use --lora split");
         }
     }
@@ -187,10 +187,10 @@ class Attacher {
 void attach(std::vector<Target>& targets, std::span<const Module> modules,
             std::span<const TokenRows> rows, const Attachment& attachment) {
     Attacher attacher(targets, attachment);
-    for (std::size_t i = 0; i < modules.size(); ++i) {
+    for (const std::size_t i : indices(modules)) {
         const double scale = attachment.settings->scales[i];
-        if (const auto at = attachment.parameters.find(i); at != attachment.parameters.end()) {
-            attacher.attach(modules[i], at->second, scale);
+        if (auto* const at = find_value(attachment.parameters, i)) {
+            attacher.attach(modules[i], *at, scale);
         } else {
             attacher.attach(modules[i], scale);
         }

@@ -115,7 +115,7 @@ class ContradictionFinder {
             for (const std::string& path : surroundings_.base_modules) {
                 // Experts may be one parameter where the adapter was trained.
                 if (names_it(entry, path) && !changed.contains(path) &&
-                    path.find(".experts.") == std::string::npos) {
+                    !has_part(path, ".experts.")) {
                     bare.push_back(path);
                 }
             }

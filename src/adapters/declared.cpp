@@ -225,9 +225,9 @@ Release release_of(const ordered_json& json) {
     const auto version = json.find("peft_version");
     release.version =
         version != json.end() && version->is_string() ? version->get<std::string>() : "";
-    const auto newest = std::ranges::find_if(
-        kFields, [&](const auto& field) { return json.contains(field.first); });
-    if (newest != kFields.end()) {
+    auto* const newest =
+        find_where(kFields, [&](const auto& field) { return json.contains(field.first); });
+    if (newest != nullptr) {
         release.field = newest->first;
         release.since = newest->second;
         release.lacks_newer = release.since == kFields.back().second;
@@ -236,7 +236,7 @@ Release release_of(const ordered_json& json) {
 }
 
 ConfigFile train_meta_of_args(const ConfigFile& args) {
-    if (args.text.find("\"lora_alpha\"") == std::string::npos) {
+    if (!has_part(args.text, "\"lora_alpha\"")) {
         return {args.path, ""};
     }
     const ordered_json& json = args.json();
@@ -257,9 +257,8 @@ ConfigFile train_meta_of(const ConfigFile& run_config) {
     if (fields.empty()) {
         return {run_config.path, ""};
     }
-    const auto target = fields.find("_target_");
-    const std::string kind =
-        target == fields.end() ? "LoRA" : target->second.substr(target->second.rfind('.') + 1);
+    auto* const target = find_value(fields, "_target_");
+    const std::string kind = target == nullptr ? "LoRA" : target->substr(target->rfind('.') + 1);
     if (kind != "LoRA" && kind != "CanonicalLoRA" && kind != "VLMLoRA") {
         throw Error(ErrorCode::unsupported,
                     run_config.path + " says that the adapter is of " + printable(kind),
@@ -267,8 +266,8 @@ ConfigFile train_meta_of(const ConfigFile& run_config) {
     }
     ordered_json meta = ordered_json::object();
     for (const auto& [from, to] : {std::pair("dim", "r"), std::pair("alpha", "lora_alpha")}) {
-        if (const auto field = fields.find(from); field != fields.end()) {
-            meta[to] = value_of(field->second);
+        if (auto* const field = find_value(fields, from)) {
+            meta[to] = value_of(*field);
         }
     }
     meta["task_type"] = "CAUSAL_LM";

@@ -42,7 +42,7 @@ std::map<std::string, AxisPlaces> placed(const BoundLayout& bound) {
         AxisPlaces& one = segments[names.label];
         one.offset[0] = segment.patch.offset / row;
         one.offset[1] = segment.patch.offset % row;
-        for (std::size_t k = 0; k < names.axes.size(); ++k) {
+        for (const std::size_t k : indices(names.axes)) {
             const layout::Axis& axis = segment.patch.axes[k];
             if (axis.extent > 1 && axis.stride < matrix) {
                 one.axes[names.axes[k]] = axis.stride < row
@@ -61,11 +61,11 @@ std::optional<Along> along(std::size_t dim, const AxisPlaces& target, const Axis
         if (at.first != dim) {
             continue;
         }
-        const auto there = parameter.axes.find(name);
-        if (there == parameter.axes.end() || there->second.second % at.second != 0) {
+        auto* const there = find_value(parameter.axes, name);
+        if (there == nullptr || there->second % at.second != 0) {
             return std::nullopt;
         }
-        const auto [its_dim, its_step] = there->second;
+        const auto [its_dim, its_step] = *there;
         Along one;
         one.is_first = its_dim == 0;
         one.step = its_step / at.second;
@@ -84,9 +84,9 @@ std::optional<std::pair<Along, Along>> related(const BoundLayout& target,
     const auto theirs = placed(parameter);
     std::optional<std::pair<Along, Along>> found;
     for (const auto& [label, one] : placed(target)) {
-        const auto at = theirs.find(label);
-        const auto rows = at == theirs.end() ? std::nullopt : along(0, one, at->second);
-        const auto cols = at == theirs.end() ? std::nullopt : along(1, one, at->second);
+        auto* const at = find_value(theirs, label);
+        const auto rows = at == nullptr ? std::nullopt : along(0, one, *at);
+        const auto cols = at == nullptr ? std::nullopt : along(1, one, *at);
         if (!rows || !cols || rows->is_first == cols->is_first ||
             (found && *found != std::pair(*rows, *cols))) {
             return std::nullopt;
@@ -225,8 +225,7 @@ class ParameterFinder {
              at != known_.shapes.end() && at->first.starts_with(begin); ++at) {
             const std::string leaf = at->first.substr(begin.size());
             const std::size_t n = at->second.size();
-            if ((n == 3 || (n == 2 && module.is_parameter)) &&
-                leaf.find('.') == std::string::npos) {
+            if ((n == 3 || (n == 2 && module.is_parameter)) && !has_part(leaf, '.')) {
                 found.push_back({path + "." + leaf,
                                  n == 2 ? 1 : at->second[0],
                                  at->second[n - 2],
@@ -383,14 +382,14 @@ void require_parts(const Module& module, const LoraParameter& parameter,
                    const ParameterSurroundings& known) {
     Index held = 0;
     for (const ParameterPart& part : parameter.parts) {
-        const auto target = known.shapes.find(part.target);
-        if (target == known.shapes.end()) {
+        auto* const target = find_value(known.shapes, part.target);
+        if (target == nullptr) {
             throw Error(ErrorCode::mismatch,
                         "the adapter changes " + printable(parameter.path) + ", but " +
                             printable(part.target) + " is not stored",
                         "give the model that the adapter was trained on with --base");
         }
-        held += volume_of(target->second, part.target);
+        held += volume_of(*target, part.target);
     }
     if (held != parameter.n_batches * parameter.n_first * parameter.n_second) {
         refuse_factors(module, "change " + printable(parameter.path) +
@@ -431,11 +430,11 @@ ResolvedParameters resolve_parameters(std::span<Module> modules,
     ResolvedParameters resolved;
     Order order(surroundings, resolved.notes);
     std::vector<std::size_t> places;
-    for (std::size_t i = 0; i < modules.size(); ++i) {
+    for (const std::size_t i : indices(modules)) {
         const Module& module = modules[i];
-        const auto weight =
-            surroundings.shapes.find(surroundings.hub_name(module.path + ".weight"));
-        const bool has_weight = weight != surroundings.shapes.end() && weight->second.size() < 3;
+        auto* const weight =
+            find_value(surroundings.shapes, surroundings.hub_name(module.path + ".weight"));
+        const bool has_weight = weight != nullptr && weight->size() < 3;
         if (has_weight || module.is_embedding || !module.is_matrix || finder.find(module).empty()) {
             continue;
         }

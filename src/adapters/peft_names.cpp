@@ -32,7 +32,7 @@ bool is_foreign(std::string_view part) {
 
 template <typename List>
 bool holds(const List& list, std::string_view part) {
-    return std::ranges::find(list, part) != list.end();
+    return contains(list, part);
 }
 
 std::string join(const NameParts& parts, std::size_t begin, std::size_t end) {
@@ -200,7 +200,7 @@ using Wrapped = std::pair<std::string, Index>;
 
 std::map<Wrapped, FactorsByComponent> by_module(std::span<const SavedTensor> tensors) {
     std::map<Wrapped, FactorsByComponent> modules;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const std::size_t i : indices(tensors)) {
         const PeftName name = read_name(tensors[i].name);
         if (name.role != TensorRole::factor) {
             continue;
@@ -211,8 +211,7 @@ std::map<Wrapped, FactorsByComponent> by_module(std::span<const SavedTensor> ten
 }
 
 std::optional<std::size_t> find(const FactorsByComponent& factors, const std::string& component) {
-    const auto found = factors.find(component);
-    return found == factors.end() ? std::nullopt : std::optional(found->second);
+    return copy_of(find_value(factors, component));
 }
 
 std::size_t require(const FactorsByComponent& factors, const std::string& component,

@@ -133,14 +133,14 @@ class SettingsResolver {
         const auto wrong = [&](const Module& one) {
             return declared_rank(one, plain) != static_cast<double>(one.rank);
         };
-        const auto first = std::ranges::find_if(modules_, wrong);
+        auto* const first = find_where(modules_, wrong);
         if (modules_.empty() && plain <= 0) {
             throw Error(ErrorCode::mismatch,
                         "no file says the rank of the adapter, which the factors of parameters "
                         "alone do not tell",
                         "put its adapter_config.json beside it");
         }
-        if (plain > 0 && first == modules_.end()) {
+        if (plain > 0 && first == nullptr) {
             config_["r"] = number(plain);
             return;
         }
@@ -199,10 +199,10 @@ class SettingsResolver {
                            const char* component) const {
         const auto has_it = [&](const Module& one) { return (one.*part).has_value(); };
         const bool is_expected = is_on(field) || std::ranges::any_of(modules_, has_it);
-        const auto bare = std::ranges::find_if(modules_, [&](const Module& one) {
+        auto* const bare = find_where(modules_, [&](const Module& one) {
             return !has_it(one) && (part != &Module::bias || !one.is_embedding);
         });
-        if (is_expected && bare != modules_.end()) {
+        if (is_expected && bare != nullptr) {
             throw Error(
                 ErrorCode::mismatch,
                 "the adapter of " + printable(bare->path) + " has no " + component + ", which " +

@@ -101,7 +101,7 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
     std::set<std::string> partial;
     for (const auto& [pattern, seen] : layers) {
         const bool is_single = seen.size() == 1 && seen.contains(-1);
-        if (!is_single && (!n_layers || static_cast<Index>(seen.size()) != *n_layers)) {
+        if (!is_single && (!n_layers || std::ssize(seen) != *n_layers)) {
             partial.insert(name_of[pattern]);
         }
     }

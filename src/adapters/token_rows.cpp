@@ -61,7 +61,7 @@ std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
     const auto stated = stated_tokens(config);
     const bool is_for_all = !stated.is_null() && !stated.is_object();
     std::vector<TokenRows> found;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const std::size_t i : indices(tensors)) {
         const PeftName name = read_name(tensors[i].name);
         if (name.role != TensorRole::rows) {
             continue;

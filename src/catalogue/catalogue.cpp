@@ -12,6 +12,11 @@ Bytes bytes_of(const Piece& piece, DType dtype) {
 
 }  // namespace
 
+std::string iteration_text(const std::map<std::string, Index>& facts) {
+    auto* const iteration = find_value(facts, "iteration");
+    return iteration == nullptr ? "" : ", iteration " + std::to_string(*iteration);
+}
+
 std::vector<const std::string*> distinct_names(const Catalogue& catalogue) {
     std::vector<const std::string*> names;
     std::unordered_set<const std::string*> known;  // a name that ranks share has one address

@@ -99,6 +99,9 @@ void each_shard(AnyCatalogue& catalogue, const Visit& visit) {
     });
 }
 
+/// ", iteration 8", as the facts of a checkpoint say; "" where they do not.
+std::string iteration_text(const std::map<std::string, Index>& facts);
+
 /// Bytes of all elements that are stored: of tensors and shards with their replicas, also of the
 /// optimizer's states, and of what was left aside.
 Bytes stored_bytes(const Catalogue& catalogue);

@@ -13,7 +13,7 @@ std::string claim_text(std::optional<Index> value) {
 }
 
 std::string claim_text(DType value) {
-    return std::string(safetensors_name(value));
+    return safetensors_name(value);
 }
 
 std::string claim_text(const std::string& value) {
@@ -37,6 +37,17 @@ void require_at_most(const std::string& key, Index found, Index stated, const st
                     contradiction(key, claim_text(stated), by, claim_text(found), "the files"),
                     hint);
     }
+}
+
+std::vector<Index> not_covered(const std::set<Index>& stated, Index first, Index last,
+                               std::size_t most) {
+    std::vector<Index> missing;
+    for (Index number = first; number <= last && missing.size() < most; ++number) {
+        if (!stated.contains(number)) {
+            missing.push_back(number);
+        }
+    }
+    return missing;
 }
 
 Error same_part(std::string_view a, std::string_view b, const std::string& part, const char* hint) {

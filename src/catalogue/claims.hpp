@@ -2,9 +2,11 @@
 // state them; the rules here compare, and each has one sentence for where they do not hold.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -42,6 +44,10 @@ void require_equal(const std::string& key, const Value& a, const std::string& by
 /// Rule `at_most`: Error(mismatch) where there is more than a place states of `key`.
 void require_at_most(const std::string& key, Index found, Index stated, const std::string& by,
                      const char* hint = kOneSave);
+
+/// Rule `covers`: the numbers from `first` to `last` that nothing states, `most` of them at most.
+std::vector<Index> not_covered(const std::set<Index>& stated, Index first, Index last,
+                               std::size_t most = SIZE_MAX);
 
 /// Rule `distinct`: the Error(mismatch) of two files that say, or are named so, that they are one
 /// part.

@@ -166,9 +166,9 @@ Provenance compare_statements(std::span<const File> files,
     std::size_t n_ranks = 0;
     std::size_t n_saves = 0;
     for (const File& file : files) {
-        const auto at = told.find(file.path);
-        n_ranks += at != told.end() && !at->second.rank.empty() ? 1U : 0U;
-        n_saves += at != told.end() && at->second.has_save ? 1U : 0U;
+        auto* const at = find_value(told, file.path);
+        n_ranks += at != nullptr && !at->rank.empty() ? 1U : 0U;
+        n_saves += at != nullptr && at->has_save ? 1U : 0U;
     }
     SourceList sources;
     for (const FileAssertion& statement : statements) {
@@ -202,7 +202,7 @@ Provenance compare_statements(std::span<const File> files,
 
 std::string text_of(const Provenance& provenance) {
     std::string text = name_of(provenance.standing);
-    for (std::size_t i = 0; i < provenance.evidence.size(); ++i) {
+    for (const std::size_t i : indices(provenance.evidence)) {
         text += (i == 0 ? ": " : "; ") + provenance.evidence[i];
     }
     return text;

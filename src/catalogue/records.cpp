@@ -40,7 +40,7 @@ void unite(std::vector<StorageRecord>& records) {
 
 void index_files(Records& records) {
     records.begins.clear();
-    for (std::size_t i = 0; i < records.all.size(); ++i) {
+    for (const std::size_t i : indices(records.all)) {
         records.begins.resize(std::max(records.begins.size(), records.all[i].file + std::size_t{1}),
                               i);
     }
@@ -70,7 +70,7 @@ void append(Records& records, const Records& later) {
         record.tensor += n_tensors;
         records.all.push_back(record);
     }
-    records.tensors.insert(records.tensors.end(), later.tensors.begin(), later.tensors.end());
+    append_all(records.tensors, later.tensors);
     index_files(records);
 }
 

@@ -10,7 +10,7 @@ namespace shardweld {
 /// names differ.
 template <typename Named>
 const Named* sort_by_name(std::vector<Named>& things) {
-    std::ranges::sort(things, [](const Named& a, const Named& b) { return a.name < b.name; });
+    std::ranges::sort(things, {}, &Named::name);
     const auto twice = std::ranges::adjacent_find(
         things, [](const Named& a, const Named& b) { return a.name == b.name; });
     return twice == things.end() ? nullptr : &*twice;

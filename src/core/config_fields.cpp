@@ -20,9 +20,9 @@ bool is_of_prediction(std::string_view part) {
 }
 
 bool is_of_tower(std::string_view part) {
-    return part.find("encoder") != std::string_view::npos ||
-           std::ranges::any_of(kTowers,
-                               [&](const Tower& tower) { return belongs_to(tower, part); });
+    return has_part(part, "encoder") || std::ranges::any_of(kTowers, [&](const Tower& tower) {
+               return belongs_to(tower, part);
+           });
 }
 
 }  // namespace
@@ -39,7 +39,7 @@ std::optional<Index> stack_layer_of(std::string_view tensor) {
             return std::nullopt;
         }
         const auto number = parse_index(parts[i + 1]);
-        if (number && std::ranges::find(kStacks, parts[i]) != kStacks.end()) {
+        if (number && contains(kStacks, parts[i])) {
             return number;
         }
     }
@@ -47,9 +47,8 @@ std::optional<Index> stack_layer_of(std::string_view tensor) {
 }
 
 bool belongs_to(const Tower& tower, std::string_view tensor) {
-    return std::ranges::any_of(tower.words, [&](std::string_view word) {
-        return tensor.find(word) != std::string_view::npos;
-    });
+    return std::ranges::any_of(tower.words,
+                               [&](std::string_view word) { return has_part(tensor, word); });
 }
 
 std::string trained_class(std::string_view name) {
@@ -88,7 +87,7 @@ Match match_of(std::string_view module, const std::string& target) {
         return from_start.is_found_in(module) ? Match::by_expression : Match::none;
     }
     // vLLM's layers are linear ones, too; other classes are not.
-    return target.find("Linear") != std::string::npos ? Match::by_class : Match::none;
+    return has_part(target, "Linear") ? Match::by_class : Match::none;
 }
 
 }  // namespace

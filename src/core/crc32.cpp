@@ -1,12 +1,13 @@
 #include "crc32.hpp"
 
 #include <array>
-#include <cstdio>
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 #include <isa-l/crc.h>
+
+#include "text.hpp"
 
 namespace shardweld {
 
@@ -74,12 +75,9 @@ std::uint32_t crc32_moved(std::uint32_t sum, Bytes n_bytes) {
 }
 
 std::string wrong_crc32(std::uint32_t found, std::uint32_t stated) {
-    std::array<char, 160> text{};
-    (void)std::snprintf(text.data(), text.size(),
-                        " has the CRC-32 %08x, the file says %08x: its bytes were changed since it "
-                        "was saved",
-                        found, stated);
-    return text.data();
+    return formatted(
+        " has the CRC-32 %08x, the file says %08x: its bytes were changed since it was saved",
+        found, stated);
 }
 
 }  // namespace shardweld

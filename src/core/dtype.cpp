@@ -53,8 +53,8 @@ Bytes size_of(DType dtype) {
     return facts_of(dtype).size;
 }
 
-std::string_view safetensors_name(DType dtype) {
-    return facts_of(dtype).safetensors;
+std::string safetensors_name(DType dtype) {
+    return std::string(facts_of(dtype).safetensors);
 }
 
 std::optional<DType> dtype_from_safetensors(std::string_view name) {
@@ -66,8 +66,8 @@ std::optional<DType> dtype_from_safetensors(std::string_view name) {
     return std::nullopt;
 }
 
-std::string_view torch_name(DType dtype) {
-    return facts_of(dtype).torch;
+std::string torch_name(DType dtype) {
+    return std::string(facts_of(dtype).torch);
 }
 
 std::optional<DType> dtype_from_torch(std::string_view name) {

@@ -36,11 +36,11 @@ enum class DType : std::uint8_t {
 Bytes size_of(DType dtype);
 
 /// Name in a safetensors header ("BF16", "F8_E4M3", ...; safetensors 0.8, tensor.rs).
-std::string_view safetensors_name(DType dtype);
+std::string safetensors_name(DType dtype);
 std::optional<DType> dtype_from_safetensors(std::string_view name);
 
 /// Name as torch spells it ("bfloat16", "float8_e4m3fn", "int64", ...).
-std::string_view torch_name(DType dtype);
+std::string torch_name(DType dtype);
 std::optional<DType> dtype_from_torch(std::string_view name);
 
 /// Floating point (real) types, which --dtype may cast.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "index.hpp"
+#include "text.hpp"
 
 namespace shardweld {
 
@@ -58,8 +59,7 @@ const Literal* literal_at(std::string_view rest) {
 }
 
 bool may_hold_stand_ins(std::string_view text) {
-    return text.find('\x7f') != std::string_view::npos ||
-           text.find("\\u007") != std::string_view::npos;
+    return has_part(text, '\x7f') || has_part(text, "\\u007");
 }
 
 }  // namespace
@@ -93,7 +93,7 @@ std::optional<std::size_t> too_long_at(std::string_view text) {
     constexpr std::string_view kOfNumbers = "0123456789+-.eE";
     std::size_t length = 0;
     return find_outside_strings(text, [&](std::size_t /*at*/, char c) {
-        length = kOfNumbers.find(c) == std::string_view::npos ? 0 : length + 1;
+        length = !has_part(kOfNumbers, c) ? 0 : length + 1;
         return length > kLongestNumber;
     });
 }

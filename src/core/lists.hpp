@@ -1,8 +1,11 @@
-// What is made of each item of a list.
+// What is made of each item of a list, and what a list holds.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <functional>
 #include <iterator>
+#include <optional>
 #include <set>
 #include <type_traits>
 #include <utility>
@@ -56,6 +59,78 @@ auto add_up(List&& list, const Part& part) {
         sum += std::invoke(part, item);
     }
     return sum;
+}
+
+/// The numbers from `at` to before `n`, to go through.
+struct IndexRun {
+    std::size_t at = 0;
+    std::size_t n = 0;
+
+    [[nodiscard]] IndexRun begin() const { return *this; }
+    [[nodiscard]] IndexRun end() const { return {n, n}; }
+    std::size_t operator*() const { return at; }
+    IndexRun& operator++() {
+        ++at;
+        return *this;
+    }
+    bool operator!=(const IndexRun& other) const { return at != other.at; }
+};
+
+/// The places of a list's items.
+template <typename List>
+IndexRun indices(const List& list) {
+    return {0, std::size(list)};
+}
+
+/// Whether an item of a list is `value`.
+template <typename List, typename Value>
+bool contains(const List& list, const Value& value) {
+    return std::ranges::find(list, value) != std::ranges::end(list);
+}
+
+/// The first item of a list, which outlives it, of which `part` is `value`; nullptr: none is.
+template <typename List, typename Value, typename Part = std::identity>
+auto* find_item(List& list, const Value& value, Part part = {}) {
+    const auto at = std::ranges::find(list, value, std::move(part));
+    return at == std::ranges::end(list) ? nullptr : &*at;
+}
+
+/// The first item of a list, which outlives it, of which `is_it` is true; nullptr: of none.
+template <typename List, typename Test>
+auto* find_where(List& list, const Test& is_it) {
+    const auto at = std::ranges::find_if(list, is_it);
+    return at == std::ranges::end(list) ? nullptr : &*at;
+}
+
+/// What a map, which outlives it, has under a key; nullptr: nothing.
+template <typename Map, typename Key = typename Map::key_type>
+auto* find_value(Map& map, const Key& key) {
+    const auto at = map.find(key);
+    return at == map.end() ? nullptr : &at->second;
+}
+
+/// What was found, as a value; nullopt: nothing.
+template <typename Item>
+std::optional<std::remove_const_t<Item>> copy_of(Item* found) {
+    return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+/// What was found, as a value, or `otherwise`.
+template <typename Item>
+std::remove_const_t<Item> copy_or(Item* found,
+                                  std::type_identity_t<std::remove_const_t<Item>> otherwise) {
+    return found == nullptr ? std::move(otherwise) : *found;
+}
+
+/// Puts the items of another list, which are moved where it is given up, behind those of `list`.
+template <typename List, typename More>
+void append_all(List& list, More&& more) {
+    if constexpr (std::is_lvalue_reference_v<More>) {
+        list.insert(list.end(), std::begin(more), std::end(more));
+    } else {
+        list.insert(list.end(), std::make_move_iterator(std::begin(more)),
+                    std::make_move_iterator(std::end(more)));
+    }
 }
 
 }  // namespace shardweld

@@ -15,23 +15,22 @@ bool is_letter_or_digit(char c) {
 }  // namespace
 
 bool leads_below(std::string_view path) {
-    return path.find('\0') == std::string_view::npos &&
+    return !has_part(path, '\0') &&
            std::ranges::all_of(split(path, '/'), [](std::string_view part) {
                return !part.empty() && part != "." && part != "..";
            });
 }
 
 bool stays_below(std::string_view path) {
-    return !path.empty() && path.front() != '/' && path.find('\0') == std::string_view::npos &&
+    return !path.empty() && path.front() != '/' && !has_part(path, '\0') &&
            std::ranges::count(split(path, '/'), "..") == 0;
 }
 
 bool is_plain_name(std::string_view name) {
     constexpr std::string_view kSigns = "._-=";
     return !name.empty() && name != "." && name != ".." && name.front() != '-' &&
-           std::ranges::all_of(name, [&](char c) {
-               return is_letter_or_digit(c) || kSigns.find(c) != std::string_view::npos;
-           });
+           std::ranges::all_of(
+               name, [&](char c) { return is_letter_or_digit(c) || has_part(kSigns, c); });
 }
 
 }  // namespace shardweld

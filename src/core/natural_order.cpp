@@ -22,7 +22,7 @@ std::vector<std::size_t> front_sizes(const Names& names) {
     for (const std::string_view name : names) {
         sizes.push_back(name.find(kBehindFront) + 1);  // npos + 1 is 0
     }
-    if (std::ranges::find(sizes, 0U) != sizes.end()) {
+    if (contains(sizes, 0U)) {
         std::ranges::fill(sizes, 0U);
     }
     return sizes;
@@ -89,7 +89,7 @@ std::vector<std::size_t> natural_order(const Names& names) {
         const std::size_t n = n_alike(fronts, at);
         for (const std::size_t end = at + n; at < end; ++at) {
             const Places& places = of_front.at(fronts[at]);
-            order.insert(order.end(), places.begin(), places.end());
+            append_all(order, places);
         }
         std::sort(order.begin() + begin, order.end(), [&](std::size_t a, std::size_t b) {
             return n == 1 ? ranks[a] < ranks[b] : natural_less(names[a], names[b]);

@@ -5,23 +5,24 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lists.hpp"
 #include "name_rules.hpp"
+#include "text.hpp"
 
 namespace shardweld {
 
 namespace {
 
 double number_in(const Settings& settings, const char* name, double otherwise) {
-    const auto found = settings.find(name);
-    const auto value = found == settings.end()
-                           ? nlohmann::json()
-                           : nlohmann::json::parse(found->second, nullptr, false);
+    auto* const found = find_value(settings, name);
+    const auto value =
+        found == nullptr ? nlohmann::json() : nlohmann::json::parse(*found, nullptr, false);
     return value.is_number() ? value.get<double>() : otherwise;
 }
 
 bool is_set(const Settings& settings, const char* name) {
-    const auto found = settings.find(name);
-    return found != settings.end() && found->second == "true";
+    auto* const found = find_value(settings, name);
+    return found != nullptr && *found == "true";
 }
 
 /// The module that the last part of a name is of: "lm_head" of "lm_head.weight".
@@ -38,7 +39,7 @@ ParameterKind kind_of(const Settings& group) {
 }
 
 ParameterKind kind_of(std::string_view name, std::size_t n_dims) {
-    return {name.find(".experts.") != std::string_view::npos,
+    return {has_part(name, ".experts."),
             is_known_as(module_of(name), "module at the ends of a model"),
             n_dims > 1 && !name.ends_with("bias")};
 }
@@ -49,8 +50,7 @@ std::vector<std::size_t> groups_of(const ParameterKind& kind,
     std::iota(all.begin(), all.end(), 0U);
     for (bool ParameterKind::*const trait :
          {&ParameterKind::is_of_experts, &ParameterKind::is_decoupled, &ParameterKind::decays}) {
-        std::vector<std::size_t> alike;
-        std::ranges::copy_if(all, std::back_inserter(alike), [&](std::size_t group) {
+        auto alike = collect_list<std::size_t>(all, std::identity(), [&](std::size_t group) {
             return kind_of(groups[group].settings).*trait == kind.*trait;
         });
         all = alike.empty() ? all : alike;

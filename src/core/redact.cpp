@@ -119,8 +119,7 @@ bool is_secret_name(std::string_view name) {
                                                         "CREDENTIAL", "JWT",   "ACCESS_KEY"};
     constexpr std::array<std::string_view, 6> kEnds = {"TOKEN", "_KEY",  "_PASS",
                                                        "_SAS",  "_CRED", "_CREDS"};
-    return std::ranges::any_of(
-               kWords, [&](std::string_view w) { return whole.find(w) != std::string::npos; }) ||
+    return std::ranges::any_of(kWords, [&](std::string_view w) { return has_part(whole, w); }) ||
            std::ranges::any_of(kEnds, [&](std::string_view w) { return whole.ends_with(w); });
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
+#include <cstdarg>
 #include <cstdio>
 #include <utility>
 
@@ -65,10 +65,7 @@ char32_t point_of(std::string_view text, std::size_t size, std::uint32_t smalles
 std::string hex_escaped(std::string_view bytes) {
     std::string out;
     for (const char c : bytes) {
-        std::array<char, 5> escaped{};
-        (void)std::snprintf(escaped.data(), escaped.size(), "\\x%02x",
-                            static_cast<unsigned char>(c));
-        out += escaped.data();
+        out += formatted("\\x%02x", static_cast<unsigned char>(c));
     }
     return out;
 }
@@ -182,19 +179,28 @@ std::optional<Bytes> parse_size(std::string_view text) {
     return std::nullopt;
 }
 
-std::string human_bytes(Bytes bytes) {
-    static constexpr std::array<const char*, 6> kUnits = {"B", "kB", "MB", "GB", "TB", "PB"};
-    auto value = static_cast<double>(bytes);
+std::string formatted(const char* format, ...) {
+    std::array<char, 256> text{};
+    std::va_list values;
+    va_start(values, format);
+    (void)std::vsnprintf(text.data(), text.size(), format, values);
+    va_end(values);
+    return text.data();
+}
+
+std::string in_thousands(double value, std::span<const char* const> units) {
     std::size_t unit = 0;
-    while (value >= 999.5 && unit + 1 < kUnits.size()) {
+    while (value >= 999.5 && unit + 1 < units.size()) {
         value /= 1000;
         ++unit;
     }
-    std::array<char, 32> text{};
     const int digits = unit == 0 || value >= 99.95 ? 0 : (value >= 9.995 ? 1 : 2);
-    const int length =
-        std::snprintf(text.data(), text.size(), "%.*f %s", digits, value, kUnits[unit]);
-    return {text.data(), static_cast<std::size_t>(length)};
+    return formatted("%.*f%s", digits, value, units[unit]);
+}
+
+std::string human_bytes(Bytes bytes) {
+    static constexpr const char* kUnits[] = {" B", " kB", " MB", " GB", " TB", " PB"};
+    return in_thousands(static_cast<double>(bytes), kUnits);
 }
 
 std::string counted(std::size_t count, const std::string& noun) {
@@ -206,9 +212,7 @@ std::string verb_of(std::size_t count, const char* one, const char* several) {
 }
 
 std::string number_text(double number) {
-    std::array<char, 32> text{};
-    (void)std::snprintf(text.data(), text.size(), "%.6g", number);
-    return text.data();
+    return formatted("%.6g", number);
 }
 
 std::string zero_filled(const std::string& digits, std::size_t width) {

@@ -25,8 +25,19 @@ int natural_compare(std::string_view a, std::string_view b);
 /// ("1.5GB") allowed. nullopt when the text is none of these or overflows.
 std::optional<Bytes> parse_size(std::string_view text);
 
+/// What printf prints, at most 255 bytes.
+[[gnu::format(printf, 1, 2)]] std::string formatted(const char* format, ...);
+
+/// Whether a text or a letter stands anywhere in a text.
+template <typename Part>
+bool has_part(std::string_view text, const Part& part) {
+    return text.find(part) != std::string_view::npos;
+}
+
 /// "4.31 GB", decimal units, for people.
 std::string human_bytes(Bytes bytes);
+/// "4.31 GB": a value in the largest of units, each a thousand of the one before, that it reaches.
+std::string in_thousands(double value, std::span<const char* const> units);
 
 /// "1 file", "2 files".
 std::string counted(std::size_t count, const std::string& noun);

@@ -51,7 +51,7 @@ class WeightMapReader {
 
   private:
     Index number_of(const std::string& file) {
-        const auto next = static_cast<Index>(map_.files.size());
+        const auto next = std::ssize(map_.files);
         const auto [at, is_new] = numbers_.try_emplace(file, next);
         if (is_new) {
             if (!leads_below(file)) {

@@ -60,7 +60,7 @@ void BlockDigests::add_fragment(const plan::Slice& part, ByteView bytes) {
         const Index whole = std::min((edges_.fragment + 1) * block, tensor.volume());
         fragment_.reserve(static_cast<std::size_t>(whole - part.begin) * size);
     }
-    fragment_.insert(fragment_.end(), bytes.begin(), bytes.end());
+    append_all(fragment_, bytes);
 }
 
 Written BlockDigests::take_written() {
@@ -141,11 +141,10 @@ std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
     }
     std::vector<std::string> tensors;
     for (auto& of_tensor : blocks) {
-        std::ranges::sort(
-            of_tensor, [](const DoneBlock& a, const DoneBlock& b) { return a.number < b.number; });
+        std::ranges::sort(of_tensor, {}, &DoneBlock::number);
         std::vector<std::byte> line;
         for (const DoneBlock& block : of_tensor) {
-            line.insert(line.end(), block.digest.begin(), block.digest.end());
+            append_all(line, block.digest);
         }
         tensors.push_back(hex(digest_of(line)));
     }
@@ -157,7 +156,7 @@ std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& 
     for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
         const plan::WrittenTensor& tensor = plan.tensor(i);
         std::string line =
-            tensor.name + " " + std::string(safetensors_name(tensor.dtype)) +
+            tensor.name + " " + safetensors_name(tensor.dtype) +
             add_up(tensor.shape, [](const Index extent) { return " " + std::to_string(extent); });
         lines.push_back(line + " " + tensor_digests[i] + "\n");
     }

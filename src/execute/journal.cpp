@@ -1,7 +1,6 @@
 #include "journal.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <map>
 #include <optional>
@@ -294,7 +293,7 @@ void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum
     const auto add = [&](const auto& items) {
         for (const auto& item : items) {
             const JournalEntry record = record_of(item);
-            bytes.insert(bytes.end(), record.begin(), record.end());
+            append_all(bytes, record);
         }
     };
     add(sums);

@@ -148,7 +148,7 @@ class BlockReadBack {
                 for (std::size_t i = 0; i < together.size(); ++i) {
                     before_block();
                     reader_.read(places_.slice(together[i]), bytes_[i]);
-                    done += static_cast<Index>(bytes_[i].size());
+                    done += std::ssize(bytes_[i]);
                     const bool is_right = digest_of(bytes_[i]) == together[i].digest;
                     counts.bytes_damaged += is_right ? 0 : bytes_[i].size();
                     is_good = is_good && is_right;
@@ -225,7 +225,7 @@ void OutputTask::take_over(mpi::Comm& comm, const SourceFiles& source) {
     };
     BlockReadBack back(plan_, places, directory_, options_);
     const auto read = back.read(comm, share_of(unread, places, comm), on_reused, counts_);
-    good.insert(good.end(), read.begin(), read.end());
+    append_all(good, read);
     done_ = shared(comm, places.ranges(good));
 }
 

@@ -244,7 +244,7 @@ void PartReader::take_slice(const plan::Slice& slice, ByteView bytes) {
     if (slice.tensor != wanted_tensor_) {
         return;
     }
-    const auto size = static_cast<Index>(bytes.size()) / (slice.end - slice.begin);
+    const auto size = std::ssize(bytes) / (slice.end - slice.begin);
     const Index begin = std::max(slice.begin, wanted_.lo);
     const Index end = std::min(slice.end, wanted_.lo + wanted_.extent);
     if (begin < end) {

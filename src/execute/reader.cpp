@@ -66,9 +66,9 @@ Bytes span_bytes(const Move& move) {
 }  // namespace
 
 const io::InputFile& OpenFiles::get(std::uint32_t file) {
-    const auto found = by_file_.find(file);
-    if (found != by_file_.end()) {
-        recent_.splice(recent_.begin(), recent_, found->second);
+    auto* const found = find_value(by_file_, file);
+    if (found != nullptr) {
+        recent_.splice(recent_.begin(), recent_, *found);
         recent_.front().is_read = true;
         return recent_.front().opened;
     }

@@ -110,9 +110,8 @@ class Check {
         for (const NumberRange& run : mpi::gather_all(comm_, partly)) {
             std::fill(is_open.begin() + run.begin, is_open.begin() + run.end, true);
         }
-        std::vector<RangeSum> told;
-        std::ranges::copy_if(mine, std::back_inserter(told),
-                             [&](const RangeSum& sum) { return is_open[sum.record]; });
+        auto told = collect_list<RangeSum>(
+            mine, std::identity(), [&](const RangeSum& sum) { return is_open[sum.record]; });
         for (const RangeSum& sum : mpi::gather_all(comm_, told)) {
             known_[sum.record].push_back(sum);
         }
@@ -124,10 +123,10 @@ class Check {
     }
 
     [[nodiscard]] OpenRecord open_of(std::uint32_t i, bool is_due) const {
-        const auto found = known_.find(i);
+        auto* const found = find_value(known_, i);
         OpenRecord open{i, is_due, 0, {}};
-        if (found != known_.end()) {
-            open.missing = missing(record(i).bytes, found->second);
+        if (found != nullptr) {
+            open.missing = missing(record(i).bytes, *found);
         } else {
             open.missing = {{0, record(i).bytes}};
         }
@@ -159,8 +158,7 @@ class Check {
             ++n_chosen;
         }
         open.resize(n_chosen);
-        std::ranges::sort(
-            open, [](const OpenRecord& a, const OpenRecord& b) { return a.record < b.record; });
+        std::ranges::sort(open, {}, &OpenRecord::record);
         return open;
     }
 

@@ -78,11 +78,11 @@ RecordSums::KnownRanges::const_iterator RecordSums::first_behind(const KnownRang
 std::vector<RangeSum> RecordSums::unknown(const RangeSum& place) const {
     std::vector<RangeSum> gaps;
     const std::lock_guard lock(mutex_);
-    const auto found = ranges_.find(place.record);
-    if (found == ranges_.end()) {
+    auto* const found = find_value(ranges_, place.record);
+    if (found == nullptr) {
         return {place};
     }
-    const KnownRanges& ranges = found->second;
+    const KnownRanges& ranges = *found;
     Bytes at = place.begin;
     for (auto known = first_behind(ranges, at);
          known != ranges.end() && known->sum.begin < place.end; ++known) {

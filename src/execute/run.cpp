@@ -1,6 +1,5 @@
 #include "run.hpp"
 
-#include <algorithm>
 #include <array>
 #include <condition_variable>
 #include <deque>

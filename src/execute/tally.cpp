@@ -34,7 +34,7 @@ Tally gathered(mpi::Comm& comm, const Tally& mine) {
     for (const Tally& part : mpi::gather(comm, mine)) {
         all.written += part.written;
         all.reused += part.reused;
-        all.parts.insert(all.parts.end(), part.parts.begin(), part.parts.end());
+        append_all(all.parts, part.parts);
     }
     return all;
 }
@@ -42,7 +42,7 @@ Tally gathered(mpi::Comm& comm, const Tally& mine) {
 void require_each_byte_once(const plan::Plan& plan, const Tally& all,
                             const std::vector<plan::OutputRange>& reused) {
     std::vector<plan::OutputRange> parts = all.parts;
-    parts.insert(parts.end(), reused.begin(), reused.end());
+    append_all(parts, reused);
     std::ranges::sort(parts, [](const plan::OutputRange& a, const plan::OutputRange& b) {
         return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
     });

@@ -1,7 +1,6 @@
 #include "writer.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "core/system.hpp"
 #include "numeric/census.hpp"

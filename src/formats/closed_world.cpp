@@ -199,7 +199,7 @@ std::set<std::string, std::less<>> model_directories(const std::vector<Neighbour
 bool is_too_large(const NeighbourVerdict& verdict, const Neighbour& neighbour, Bytes model_bytes) {
     constexpr Bytes kSmall = 256U << 10U;
     return verdict.reason == kTrainingState && neighbour.bytes > kSmall &&
-           neighbour.bytes > model_bytes / 2 && neighbour.path.find("optim") == std::string::npos;
+           neighbour.bytes > model_bytes / 2 && !has_part(neighbour.path, "optim");
 }
 
 // Above the checkpoint's directory lie other things too: what holds no weights is of no interest,

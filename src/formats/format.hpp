@@ -225,6 +225,9 @@ const std::vector<const Format*>& all_formats();
 std::vector<std::string> backends();
 /// The format of this name. Error(internal) where there is none.
 const Format& format_called(std::string_view name);
+
+/// The format of that name; nullptr: none has it.
+const Format* find_format(std::string_view name);
 /// The format a location names.
 const Format& format_of(const Location& location);
 

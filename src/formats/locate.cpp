@@ -83,10 +83,10 @@ void leave_links_within(const fs::path& directory, const Listing& listing,
     const std::vector<std::string> all = names;
     std::erase_if(names, [&](const std::string& name) {
         std::error_code failed;
-        const fs::path end = std::ranges::find(listing.links, name) == listing.links.end()
+        const fs::path end = !contains(listing.links, name)
                                  ? fs::path()
                                  : fs::read_symlink(directory / name, failed);
-        return std::ranges::find(all, end.string()) != all.end();
+        return contains(all, end.string());
     });
 }
 
@@ -196,12 +196,12 @@ void require_role(const Location& location, const std::string& role) {
         return;
     }
     const auto names = names_above(location.directory);
-    const auto named = std::ranges::find_if(
+    auto* const named = find_where(
         names, [](const std::string& name) { return name == "actor" || name == "critic"; });
-    if (named == names.end() || *named != role) {
+    if (named == nullptr || *named != role) {
         throw Error(ErrorCode::usage,
                     "--role " + role + " was given, but " + location.directory.string() +
-                        (named == names.end() ? " belongs to no role" : " belongs to " + *named),
+                        (named == nullptr ? " belongs to no role" : " belongs to " + *named),
                     "leave --role out, or give the directory above");
     }
 }

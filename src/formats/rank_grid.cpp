@@ -1,6 +1,5 @@
 #include "rank_grid.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "shardweld/error.hpp"
@@ -13,12 +12,12 @@ constexpr std::size_t kMostPlaces = 1U << 16U;
 
 /// A picture is no reason to fail: what is wrong with the files is the reader's to say.
 RankGrid grid_of(const std::string& name, const RankFiles& files) {
-    const auto at = std::ranges::find(all_formats(), name, &Format::name);
-    if (at == all_formats().end() || (*at)->ranks == nullptr || files.paths.empty()) {
+    const Format* const format = find_format(name);
+    if (format == nullptr || format->ranks == nullptr || files.paths.empty()) {
         return {};
     }
     try {
-        return (*at)->ranks(files);
+        return format->ranks(files);
     } catch (const Error&) {
         return {};
     }

@@ -1,7 +1,5 @@
 // The stages in which a catalogue is read, and the serial way through them.
 
-#include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -63,8 +61,7 @@ catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) 
     // These find dictionaries and numbers of layers in names.
     const bool is_early = format.option == InputOption::prefix;
     if (has_prefix && is_early) {
-        std::vector<catalogue::Catalogue*> all;
-        std::ranges::transform(scans, std::back_inserter(all), [](Scan& scan) { return &scan; });
+        auto all = collect_list<catalogue::Catalogue*>(scans, [](Scan& scan) { return &scan; });
         keep_below(location.prefix, all);
     }
     auto catalogue = format.combine(location, std::move(scans));
@@ -79,7 +76,7 @@ catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) 
     if (catalogue.dialect.empty()) {
         catalogue.dialect = format.dialect;
     }
-    catalogue.notes.insert(catalogue.notes.end(), location.notes.begin(), location.notes.end());
+    append_all(catalogue.notes, location.notes);
     catalogue.warnings.insert(location.warnings.begin(), location.warnings.end());
     account_for_neighbours(location, catalogue);
     return catalogue;
@@ -104,7 +101,7 @@ void apply_resolutions(catalogue::Catalogue& catalogue,
                        const std::vector<Resolution>& resolutions) {
     std::vector<std::size_t> positions(resolutions.size(), 0);
     std::map<std::uint32_t, std::size_t> resolution_of;
-    for (std::size_t r = 0; r < resolutions.size(); ++r) {
+    for (const std::size_t r : indices(resolutions)) {
         for (std::size_t i = 0; i < resolutions[r].files.size(); ++i) {
             const std::uint32_t file = resolutions[r].files[i];
             catalogue.files.at(file).size = resolutions[r].sizes.at(i);
@@ -124,7 +121,7 @@ void apply_resolutions(catalogue::Catalogue& catalogue,
             piece = resolutions[at->second].pieces[positions[at->second]++];
         }
     });
-    for (std::size_t r = 0; r < resolutions.size(); ++r) {
+    for (const std::size_t r : indices(resolutions)) {
         if (positions[r] != resolutions[r].pieces.size()) {
             throw Error(ErrorCode::internal,
                         "pieces were located that the catalogue does not have");

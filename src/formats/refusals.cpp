@@ -85,8 +85,8 @@ std::string looked_for(const std::string& backend) {
 }
 
 std::string noun_of(const std::string& backend) {
-    const auto format = std::ranges::find(all_formats(), backend, &Format::backend);
-    return format == all_formats().end() ? "checkpoint" : std::string((*format)->noun);
+    auto* const format = find_item(all_formats(), backend, &Format::backend);
+    return format == nullptr ? "checkpoint" : std::string((*format)->noun);
 }
 
 using Listings = std::vector<std::pair<fs::path, Listing>>;
@@ -214,7 +214,7 @@ std::string snapshot_in(const fs::path& given) {
 
 void require_sensible(const JobInput& request) {
     const auto known = backends();
-    if (request.backend != "auto" && std::ranges::find(known, request.backend) == known.end()) {
+    if (request.backend != "auto" && !contains(known, request.backend)) {
         throw Error(ErrorCode::usage, "--backend " + printable(request.backend) + " is not known",
                     "this build reads: auto, " + name_list(known));
     }
@@ -300,7 +300,7 @@ void refuse_unknown(const fs::path& directory, const Listing& listing, const Job
         refuse_by_those_below(directory, listing, request.backend == "auto");
     }
     std::vector<std::string> found = listing.directories;
-    found.insert(found.end(), listing.files.begin(), listing.files.end());
+    append_all(found, listing.files);
     throw Error(ErrorCode::not_found,
                 "no " + noun_of(request.backend) + " in " + directory.string() + ", which has " +
                     (found.empty() ? "no files" : name_list(found)),
@@ -348,7 +348,7 @@ std::string missing_hint(const fs::path& path) {
     }
     const Listing there = readable_listing(above);
     std::vector<std::string> names = there.directories;
-    names.insert(names.end(), there.files.begin(), there.files.end());
+    append_all(names, there.files);
     return "check the path" + (names.empty() || !above.has_relative_path()
                                    ? ""
                                    : ": " + printable(above.string()) + " has " + name_list(names));

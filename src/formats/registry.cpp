@@ -1,7 +1,5 @@
 #include "registry.hpp"
 
-#include <algorithm>
-
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats {
@@ -16,19 +14,23 @@ const std::vector<const Format*>& all_formats() {
 std::vector<std::string> backends() {
     std::vector<std::string> names;
     for (const Format* const format : all_formats()) {
-        if (std::ranges::find(names, format->backend) == names.end()) {
+        if (!contains(names, format->backend)) {
             names.emplace_back(format->backend);
         }
     }
     return names;
 }
 
+const Format* find_format(std::string_view name) {
+    return copy_or(find_item(all_formats(), name, &Format::name), nullptr);
+}
+
 const Format& format_called(std::string_view name) {
-    const auto at = std::ranges::find(all_formats(), name, &Format::name);
-    if (at == all_formats().end()) {
+    const Format* const format = find_format(name);
+    if (format == nullptr) {
         throw Error(ErrorCode::internal, "no format is called \"" + std::string(name) + "\"");
     }
-    return **at;
+    return *format;
 }
 
 const Format& format_of(const Location& location) {

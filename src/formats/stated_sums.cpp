@@ -1,7 +1,5 @@
 #include "stated_sums.hpp"
 
-#include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "containers/dcp_metadata.hpp"
@@ -88,9 +86,9 @@ FileSums StatedSums::of(const std::string& file) const {
             add_sums(opened, 0, opened.size(), sums);
             return;
         }
-        const auto found = archives_.find(file);
-        if (found != archives_.end()) {
-            for (const auto& [begin, size] : found->second) {
+        auto* const found = find_value(archives_, file);
+        if (found != nullptr) {
+            for (const auto& [begin, size] : *found) {
                 add_sums(opened, begin, size, sums);
             }
         }

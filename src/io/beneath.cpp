@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 #include "errno.hpp"
@@ -50,7 +51,7 @@ int fault_of(const fs::path& relative) {
     if (relative.empty() || relative.is_absolute() || !relative.has_filename()) {
         return EINVAL;
     }
-    return std::ranges::find(relative, "..") == relative.end() ? 0 : EXDEV;
+    return !contains(relative, "..") ? 0 : EXDEV;
 }
 
 int by_kernel(int directory, const fs::path& relative) {

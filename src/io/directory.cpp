@@ -222,15 +222,18 @@ std::vector<fs::path> make_below(const Directory& directory, const fs::path& nam
     return made;
 }
 
-void sync(const Directory& directory) {
-    const int fd = opened(directory);
-    const int status = retried([&] { return ::fsync(fd); });
+void sync_and_close(int directory, const fs::path& path) {
+    const int status = retried([&] { return ::fsync(directory); });
     const int error = errno;
-    ::close(fd);
+    ::close(directory);
     // Some network file systems have no fsync of a directory and say EINVAL.
     if (status != 0 && error != EINVAL) {
-        throw_errno(error, "sync directory", directory.path());
+        throw_errno(error, "sync directory", path);
     }
+}
+
+void sync(const Directory& directory) {
+    sync_and_close(opened(directory), directory.path());
 }
 
 }  // namespace shardweld::io

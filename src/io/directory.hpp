@@ -76,5 +76,7 @@ std::vector<fs::path> make_below(const Directory& directory, const fs::path& nam
 
 /// fsync. Error(io).
 void sync(const Directory& directory);
+/// fsync of an open directory, whose descriptor it closes. Error(io) names `path`.
+void sync_and_close(int directory, const fs::path& path);
 
 }  // namespace shardweld::io

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "core/lists.hpp"
+
 namespace shardweld::io {
 
 namespace {
@@ -32,8 +34,7 @@ ListedOnce* ListedOnce::current() {
 }
 
 const ListedOnce::ListedEntries* ListedOnce::listing_of(const fs::path& directory) const {
-    const auto at = listings_.find(key_of(directory));
-    return at == listings_.end() ? nullptr : &at->second;
+    return find_value(listings_, key_of(directory));
 }
 
 const ListedOnce::Entries* ListedOnce::entries_of(const fs::path& directory) const {

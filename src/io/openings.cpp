@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "core/lists.hpp"
+
 namespace shardweld::io {
 
 namespace {
@@ -36,8 +38,7 @@ Openings::~Openings() {
 
 std::optional<FileStamp> Openings::stamp_of(const fs::path& path) const {
     const std::lock_guard lock(mutex_);
-    const auto at = stamps_.find(path.string());
-    return at == stamps_.end() ? std::nullopt : std::optional(at->second);
+    return copy_of(find_value(stamps_, path.string()));
 }
 
 void Openings::record_opening(const fs::path& path, const FileStamp& stamp) {

@@ -1,10 +1,11 @@
 #include "stamp.hpp"
 
-#include <algorithm>
 #include <array>
 
 #include <linux/magic.h>
 #include <sys/vfs.h>
+
+#include "core/lists.hpp"
 
 #include "errno.hpp"
 
@@ -75,7 +76,7 @@ bool keeps_numbers(std::uint64_t kind) {
         0x19830326,  // BeeGFS
         0x858458f6,  // ramfs
     };
-    return std::ranges::find(kKeeping, kind) != kKeeping.end();
+    return contains(kKeeping, kind);
 }
 
 }  // namespace shardweld::io

@@ -8,6 +8,7 @@
 
 #include "shardweld/error.hpp"
 
+#include "directory.hpp"
 #include "errno.hpp"
 #include "input_file.hpp"
 #include "output_file.hpp"
@@ -68,13 +69,7 @@ void sync_directory(const fs::path& path) {
     if (fd < 0) {
         throw_errno(errno, "open directory", path);
     }
-    const int status = retried([&] { return ::fsync(fd); });
-    const int error = errno;
-    ::close(fd);
-    // Some network file systems have no fsync of a directory and say EINVAL.
-    if (status != 0 && error != EINVAL) {
-        throw_errno(error, "sync directory", path);
-    }
+    sync_and_close(fd, path);
 }
 
 }  // namespace shardweld::io

@@ -1,13 +1,11 @@
 #include "written.hpp"
 
-#include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string>
 
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/text.hpp"
 #include "shardweld/error.hpp"
 
 #include "errno.hpp"
@@ -21,9 +19,7 @@ namespace {
 constexpr std::size_t kEvery = 64;
 
 std::string rights(std::uint32_t mode) {
-    std::array<char, 8> text{};
-    (void)std::snprintf(text.data(), text.size(), "%04o", mode & 07777U);
-    return text.data();
+    return formatted("%04o", mode & 07777U);
 }
 
 void require_same(const fs::path& path, const Identity& found, const Identity& expected) {

@@ -1,7 +1,6 @@
 #include "nest.hpp"
 
 #include <cstddef>
-#include <cstdlib>
 #include <string>
 
 #include "core/index.hpp"

@@ -122,7 +122,7 @@ class LayoutParser {
 
     std::vector<LayoutItem> items_until(std::string_view stops, const std::string& expected) {
         std::vector<LayoutItem> items;
-        while (peek().text.empty() || stops.find(peek().text) == std::string_view::npos) {
+        while (peek().text.empty() || !has_part(stops, peek().text)) {
             limit(items.size(), peek(), "factors in one product");
             items.push_back(item(expected));
         }

@@ -1,6 +1,5 @@
 #include "unfold.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 

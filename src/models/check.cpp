@@ -119,7 +119,7 @@ class Meeting {
 
     void check_line(const Line& line) const {
         check_names(line.condition, line.name.captures, line.origin);
-        for (std::size_t i = 0; i < line.name.captures.size(); ++i) {
+        for (const std::size_t i : indices(line.name.captures)) {
             if (!symbols_.is_index(line.name.captures[i])) {
                 throw Error(ErrorCode::usage, line.origin + ": recipe " + recipe_.name +
                                                   " has no 'index " + line.name.captures[i] +

@@ -108,8 +108,8 @@ std::string named_claims(const ExprPtr& condition,
     });
     std::string text;
     for (const std::string& name : names) {
-        if (const auto claim = claims.find(name); claim != claims.end()) {
-            text += (text.empty() ? "" : ", ") + name + " " + printable(claim->second);
+        if (auto* const claim = find_value(claims, name)) {
+            text += (text.empty() ? "" : ", ") + name + " " + printable(*claim);
         }
     }
     return text;
@@ -128,15 +128,15 @@ ClaimCheck check_claims(const Dialect& dialect, const Config& config,
     const Symbols conditions(scope);
     ClaimCheck found;
     for (const ClaimRule& rule : dialect.claims) {
-        const auto claim = claims.find(rule.name);
+        auto* const claim = find_value(claims, rule.name);
         const bool applies =
-            claim != claims.end() && !speaks_of(rule.field, settled) &&
+            claim != nullptr && !speaks_of(rule.field, settled) &&
             (rule.condition == nullptr || try_integer(conditions, rule.condition).value_or(0) != 0);
         const auto stated = applies ? stated_by(config, fields, rule.field) : std::nullopt;
         if (!stated) {
             continue;
         }
-        const auto values = claim_values(claim->second);
+        const auto values = claim_values(*claim);
         if (std::ranges::any_of(values, [&](const FieldValue& value) {
                 return agree(stated->value, value, rule.at_most);
             })) {
@@ -146,9 +146,9 @@ ClaimCheck check_claims(const Dialect& dialect, const Config& config,
             found.contradictions.push_back(config.origin() + " says " + stated->text + " " +
                                            text_of(stated->value) + ", the checkpoint's args say " +
                                            rule.name + " " + (rule.at_most ? "only " : "") +
-                                           printable(claim->second));
+                                           printable(*claim));
         } else {
-            found.unread.push_back(rule.name + " is '" + printable(claim->second, 60) + "'");
+            found.unread.push_back(rule.name + " is '" + printable(*claim, 60) + "'");
         }
     }
     return found;

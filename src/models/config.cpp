@@ -330,10 +330,9 @@ ModelClass Config::model_class() const {
          {"ForCausalLM", ModelClass::causal_lm},
          {"ForConditionalGeneration", ModelClass::vision_to_text},
          {"Vision2Seq", ModelClass::vision_to_text}}};
-    const auto found = std::ranges::find_if(kClasses, [&](const auto& one) {
-        return names.front().find(one.first) != std::string::npos;
-    });
-    return found == kClasses.end() ? ModelClass::other : found->second;
+    auto* const found =
+        find_where(kClasses, [&](const auto& one) { return has_part(names.front(), one.first); });
+    return found == nullptr ? ModelClass::other : found->second;
 }
 
 void Config::set(std::string_view path, const std::string& json_value) {

@@ -27,7 +27,7 @@ ordered_json* member_of(ordered_json& root, std::string_view path) {
 void collect_parts(const ordered_json& from, const std::string& prefix,
                    std::vector<std::string>& paths) {
     for (const auto& [name, value] : from.items()) {
-        if (!value.is_object() || name.find('.') != std::string::npos) {
+        if (!value.is_object() || has_part(name, '.')) {
             continue;
         }
         const auto type = value.find("model_type");

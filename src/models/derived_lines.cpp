@@ -1,7 +1,5 @@
 // Lines that are made from a recipe's: the stored names of checkpoints that have the recipe's own,
 // and those of a LoRA adapter's factors, made from the lines of the weights that they change.
-#include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -92,7 +90,7 @@ std::string with_label(const std::string& name, const std::string& label) {
 }
 
 bool holds(const std::vector<std::string>& labels, const std::string& label) {
-    return std::ranges::find(labels, label) != labels.end();
+    return contains(labels, label);
 }
 
 /// The rows of one segment in the order in which they stand among the others'. False: it has none.
@@ -106,7 +104,7 @@ bool take_rows(const std::vector<layout::LayoutItem>& items, const std::string& 
             Dim own;
             if (take_rows(segment.items, label, own) || segment.label == label) {
                 is_found = true;
-                std::ranges::move(own, std::back_inserter(rows));
+                append_all(rows, std::move(own));
             }
         }
     }

@@ -4,6 +4,7 @@
 #include <array>
 #include <utility>
 
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::models {
@@ -23,7 +24,7 @@ bool is_keyword(const std::string& name) {
     constexpr std::array<std::string_view, 15> kKeywords = {
         "and", "or",       "not",      "else", "has", "count", "known", "floor",
         "if",  "optional", "together", "keep", "add", "drop",  "repeat"};
-    return std::ranges::find(kKeywords, name) != kKeywords.end();
+    return contains(kKeywords, name);
 }
 
 ExprPtr leaf(Op op, std::string name, Index number = 0) {
@@ -88,9 +89,9 @@ class ExprParser {
         ExprPtr left = operand();
         for (;;) {
             const Token next = in_.peek();
-            const auto found = std::ranges::find_if(
-                operators, [&](const auto& one) { return next.is(kind, one.first); });
-            if (found == operators.end()) {
+            auto* const found =
+                find_where(operators, [&](const auto& one) { return next.is(kind, one.first); });
+            if (found == nullptr) {
                 return left;
             }
             in_.take();

@@ -184,7 +184,7 @@ constexpr std::size_t kLongestLine = 4096;
 /// The line without its comment: a '#' at its start or behind a blank, outside of quotes.
 std::string_view without_comment(std::string_view line) {
     bool is_quoted = false;
-    for (std::size_t i = 0; i < line.size(); ++i) {
+    for (const std::size_t i : indices(line)) {
         is_quoted = is_quoted != (line[i] == '"');
         const bool is_free = i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t';
         if (line[i] == '#' && is_free && !is_quoted) {
@@ -248,7 +248,7 @@ Declaration parse_source(const RecipeFile& source) {
     const auto lines = split(source.text, '\n');
     require(lines.size() <= kMostFileLines + 1, "has more than 10000 lines");
     Parsed file;
-    for (std::size_t i = 0; i < lines.size(); ++i) {
+    for (const std::size_t i : indices(lines)) {
         const std::string origin = origin_of(source, i + 1);
         if (lines[i].size() > kLongestLine) {
             throw Error(ErrorCode::usage, origin + ": the line is longer than 4096 characters");

@@ -1,7 +1,5 @@
 #include "generated.hpp"
 
-#include <algorithm>
-
 #include "core/text.hpp"
 
 #include "saved_form.hpp"
@@ -13,28 +11,28 @@ namespace {
 /// "TYPE plain", "TYPE renamed", "TYPE cut", "TYPE cut one-way" or "TYPE refused REASON" a line.
 constexpr std::string_view kProvedList = "generated/proved.list";
 
-const RecipeFile* built_in_file(std::string_view name) {
-    const auto& sources = built_in_sources();
-    const auto at = std::ranges::find(sources, name, &RecipeFile::file_name);
-    return at == sources.end() ? nullptr : &*at;
-}
-
 /// nullptr: it was not tried.
 const TriedType* find_tried(std::string_view model_type) {
     const auto& types = tried_types();
-    const auto type = std::ranges::find(types, model_type, &TriedType::name);
-    return type == types.end() ? nullptr : &*type;
+    return find_item(types, model_type, &TriedType::name);
 }
 
 }  // namespace
+
+const RecipeFile* built_in_file(std::string_view name) {
+    return find_item(built_in_sources(), name, &RecipeFile::file_name);
+}
+
+std::string_view built_in_text(std::string_view name) {
+    const RecipeFile* const file = built_in_file(name);
+    return file == nullptr ? std::string_view() : file->text;
+}
 
 const std::vector<TriedType>& tried_types() {
     static const std::vector<TriedType> types = [] {
         constexpr std::string_view kRefused = "refused ";
         std::vector<TriedType> all;
-        const RecipeFile* const list = built_in_file(kProvedList);
-        for (const std::string_view line :
-             split(list == nullptr ? std::string_view() : list->text, '\n')) {
+        for (const std::string_view line : split(built_in_text(kProvedList), '\n')) {
             const std::size_t end = line.find(' ');
             if (line.starts_with("#") || end == std::string_view::npos) {
                 continue;

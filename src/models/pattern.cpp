@@ -29,7 +29,7 @@ void add_capture(Pattern& pattern, std::string_view inside) {
              "holds '{" + printable(inside) + "}'; expected '{name}' or '{name+symbol}'");
     }
     const auto& seen = pattern.captures;
-    if (std::ranges::find(seen, name) != seen.end()) {
+    if (contains(seen, name)) {
         fail(pattern.text, "captures " + std::string(name) + " twice");
     }
     if (!seen.empty() && pattern.literals.back().empty()) {
@@ -77,7 +77,7 @@ std::vector<std::string_view> cut(std::string_view inside) {
     std::vector<std::string_view> parts;
     std::size_t begin = 0;
     int depth = 0;
-    for (std::size_t i = 0; i < inside.size(); ++i) {
+    for (const std::size_t i : indices(inside)) {
         depth += inside[i] == '{' ? 1 : 0;
         depth -= inside[i] == '}' ? 1 : 0;
         if (inside[i] == '|' && depth == 0) {
@@ -117,7 +117,7 @@ std::optional<Captures> beginning(const Pattern& pattern, std::string_view& name
     }
     Captures values;
     name.remove_prefix(pattern.literals.front().size());
-    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+    for (const std::size_t i : indices(pattern.captures)) {
         const std::string& plus = pattern.plus[i];
         const auto number = leading_number(name);
         if (!number || (!plus.empty() && !value_of)) {
@@ -139,14 +139,13 @@ std::optional<Captures> beginning(const Pattern& pattern, std::string_view& name
 
 Index value_at(const Pattern& pattern, std::size_t i, const Captures& captures,
                const SymbolValue& value_of) {
-    const auto found = captures.find(pattern.captures[i]);
-    if (found == captures.end()) {
+    auto* const found = find_value(captures, pattern.captures[i]);
+    if (found == nullptr) {
         throw Error(ErrorCode::internal,
                     "no value of " + pattern.captures[i] + " for the name " + pattern.text);
     }
-    return pattern.plus[i].empty()
-               ? found->second
-               : checked_add(found->second, value_of(pattern.plus[i]), pattern.text);
+    return pattern.plus[i].empty() ? *found
+                                   : checked_add(*found, value_of(pattern.plus[i]), pattern.text);
 }
 
 }  // namespace
@@ -243,14 +242,14 @@ Pattern concatenated(const Pattern& front, const Pattern& back, const std::strin
     all.text += back.text;
     all.literals.back() += back.literals.front();
     all.literals.insert(all.literals.end(), back.literals.begin() + 1, back.literals.end());
-    all.captures.insert(all.captures.end(), back.captures.begin(), back.captures.end());
-    all.plus.insert(all.plus.end(), back.plus.begin(), back.plus.end());
+    append_all(all.captures, back.captures);
+    append_all(all.plus, back.plus);
     return all;
 }
 
 std::string digits_hidden(const Pattern& pattern) {
     std::string text;
-    for (std::size_t i = 0; i < pattern.literals.size(); ++i) {
+    for (const std::size_t i : indices(pattern.literals)) {
         text += pattern.literals[i];
         text += i < pattern.captures.size() ? "0" : "";
     }

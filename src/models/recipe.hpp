@@ -334,6 +334,10 @@ inline constexpr std::string_view kGenerated = "generated/";
 
 /// The built-in files, sorted by file name.
 const std::vector<RecipeFile>& built_in_sources();
+/// The one of that file name; nullptr: there is none.
+const RecipeFile* built_in_file(std::string_view name);
+/// Its text; "": there is none.
+std::string_view built_in_text(std::string_view name);
 
 /// The condition under which a recipe is a config.json's.
 struct FamilyMatch {

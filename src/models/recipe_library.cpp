@@ -119,8 +119,8 @@ const Recipe* RecipeLibrary::find_recipe(std::string_view name) const {
 }
 
 const Recipe* RecipeLibrary::find_generated(std::string_view model_type) const {
-    if (const auto known = generated_.find(model_type); known != generated_.end()) {
-        return &known->second;
+    if (auto* const known = find_value(generated_, model_type)) {
+        return known;
     }
     auto source = generated_source(model_type);
     if (!source) {
@@ -213,7 +213,7 @@ std::vector<std::string> known_types(const RecipeLibrary& library) {
     for (const FamilyMatch& one : library.matches()) {
         for_each_node(one.match, [&](const Expr& node) {
             if (node.op == Op::is_text && node.args[0]->name == kModelType) {
-                std::ranges::copy(node.texts, std::back_inserter(types));
+                append_all(types, node.texts);
             }
         });
     }
@@ -227,8 +227,8 @@ std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config
     const std::vector<std::string> types = known_types(library);
     for (const std::string& name : config.architectures()) {
         const std::string family = squeezed(family_of_class(name));
-        const auto type = std::ranges::find(types, family, squeezed);
-        if (type != types.end() && own != family && own != family + "text") {
+        auto* const type = find_item(types, family, squeezed);
+        if (type != nullptr && own != family && own != family + "text") {
             return KnownClass{name, *type};
         }
     }

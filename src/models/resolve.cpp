@@ -53,7 +53,7 @@ Block settled(Block inherited, std::vector<Edit> edits) {
             own.push_back(std::move(edit.line));
         }
     }
-    std::ranges::move(own, std::back_inserter(inherited.lines));
+    append_all(inherited.lines, std::move(own));
     return inherited;
 }
 
@@ -201,8 +201,8 @@ void place(const std::vector<Line>& block, const At& at, std::vector<Line>& out)
 std::size_t n_expanded(const std::vector<At>& ats, const Blocks& blocks) {
     std::size_t n = 0;
     for (const At& at : ats) {
-        const auto block = blocks.find(at.block);
-        n += block == blocks.end() ? 0 : block->second.lines.size() * (at.stacked.empty() ? 1 : 2);
+        auto* const block = find_value(blocks, at.block);
+        n += block == nullptr ? 0 : block->lines.size() * (at.stacked.empty() ? 1 : 2);
     }
     return std::min(n, kMostLines);
 }
@@ -281,7 +281,7 @@ std::vector<Line> all_lines(const Declaration& whole, std::vector<Line> lines,
                             const Blocks& blocks) {
     std::vector<Line> expanded = expand(whole, blocks);
     lines.reserve(lines.size() + expanded.size());
-    std::ranges::move(expanded, std::back_inserter(lines));
+    append_all(lines, std::move(expanded));
     return lines;
 }
 
@@ -301,11 +301,11 @@ std::vector<Line> placed(std::vector<Line> lines, const std::vector<RenameRule>&
 void declare(Declarations& entries, const RecipeFile& source, bool is_extra) {
     // A unit test parses the built-in ones whole.
     const Declaration declaration = is_extra ? parse_source(source) : parse_head(source);
-    const auto found = entries.find(declaration.name);
-    if (found != entries.end() && found->second.is_extra == is_extra) {
-        refuse(declaration.origin, "'" + declaration.name +
-                                       "' is declared a second time; the first is " +
-                                       found->second.origin);
+    auto* const found = find_value(entries, declaration.name);
+    if (found != nullptr && found->is_extra == is_extra) {
+        refuse(
+            declaration.origin,
+            "'" + declaration.name + "' is declared a second time; the first is " + found->origin);
     }
     std::vector<std::string> bases = declaration.parts;
     bases.push_back(declaration.extends);
@@ -330,16 +330,16 @@ bool rests_on(const Declarations& entries, std::string_view name,
         if (entry->second.*is_sought) {
             return true;
         }
-        open.insert(open.end(), entry->second.bases.begin(), entry->second.bases.end());
+        append_all(open, entry->second.bases);
     }
     return false;
 }
 
 const FoundDeclaration* find_in(const Declarations& entries, std::string_view name,
                                 bool is_dialect) {
-    const auto found = entries.find(name);
-    const bool is_there = found != entries.end() && found->second.is_dialect == is_dialect;
-    return is_there ? &found->second : nullptr;
+    auto* const found = find_value(entries, name);
+    const bool is_there = found != nullptr && found->is_dialect == is_dialect;
+    return is_there ? found : nullptr;
 }
 
 Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry) {

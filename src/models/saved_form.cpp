@@ -72,11 +72,7 @@ SavedForms parse_forms(std::string_view text) {
 }
 
 const SavedForms& saved_forms() {
-    static const SavedForms all = [] {
-        const auto& sources = built_in_sources();
-        const auto list = std::ranges::find(sources, kSavedList, &RecipeFile::file_name);
-        return list == sources.end() ? SavedForms() : parse_forms(list->text);
-    }();
+    static const SavedForms all = parse_forms(built_in_text(kSavedList));
     return all;
 }
 
@@ -120,7 +116,7 @@ bool is_of_use(const std::string& run, bool is_inside) {
 
 bool holds_one(const SavedForm& form, const std::string& ended, bool is_inside) {
     return std::ranges::any_of(form.renamed, [&](const std::string& run) {
-        return is_of_use(run, is_inside) && ended.find(run) != std::string::npos;
+        return is_of_use(run, is_inside) && has_part(ended, run);
     });
 }
 
@@ -147,8 +143,7 @@ const std::set<std::string, std::less<>>& saving_types() {
 }
 
 const SavedForm* saved_form_of(std::string_view model_type) {
-    const auto found = saved_forms().by_type.find(model_type);
-    return found == saved_forms().by_type.end() ? nullptr : &found->second;
+    return find_value(saved_forms().by_type, model_type);
 }
 
 std::string type_of_saved_class(std::string_view class_name) {

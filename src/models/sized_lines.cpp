@@ -16,8 +16,8 @@ namespace shardweld::models {
 namespace {
 
 bool is_sized(const Recipe& recipe, const std::string& name) {
-    const auto found = recipe.symbols.find(name);
-    return found != recipe.symbols.end() && found->second.alternatives.empty();
+    auto* const found = find_value(recipe.symbols, name);
+    return found != nullptr && found->alternatives.empty();
 }
 
 /// One logical tensor: "experts.3" of the lines of "experts.{l}".
@@ -41,11 +41,11 @@ class SizedTensors {
     }
 
     void add(const ShapedName& tensor) {
-        const auto lines = by_digits_.find(digits_hidden(tensor.name));
-        if (lines == by_digits_.end()) {
+        auto* const lines = find_value(by_digits_, digits_hidden(tensor.name));
+        if (lines == nullptr) {
             return;
         }
-        for (const Line* const line : lines->second) {
+        for (const Line* const line : *lines) {
             const auto captures = line->name.match(tensor.name);
             if (captures && line->layout.dims.size() == tensor.shape.size()) {
                 add(*line, *captures, tensor);
@@ -123,9 +123,9 @@ class SizedTensors {
     [[nodiscard]] std::optional<Sum> sum_of(const layout::LayoutItem& item,
                                             const SizedTensor& tensor) const {
         if (item.segments.empty()) {
-            const auto known = tensor.of.find(item.name);
-            if (known != tensor.of.end()) {
-                return Sum{known->second, 0, {}};
+            auto* const known = find_value(tensor.of, item.name);
+            if (known != nullptr) {
+                return Sum{*known, 0, {}};
             }
             return is_sized(recipe_, item.name) ? Sum{0, 1, item.name}
                                                 : Sum{symbols_.value(item.name), 0, {}};
@@ -185,14 +185,13 @@ class SizedTensors {
 
     /// A name of its own for each extent: "a96".
     std::string symbol_of(const std::string& name, const SizedTensor& tensor, Recipe& made) const {
-        const auto extent = tensor.of.find(name);
-        if (!is_sized(recipe_, name) || extent == tensor.of.end()) {
+        auto* const extent = find_value(tensor.of, name);
+        if (!is_sized(recipe_, name) || extent == nullptr) {
             return name;
         }
-        std::string symbol = name + std::to_string(extent->second);
+        std::string symbol = name + std::to_string(*extent);
         made.symbols.try_emplace(
-            symbol, Definition{{as_root(number(extent->second), std::to_string(extent->second),
-                                        made.origin)},
+            symbol, Definition{{as_root(number(*extent), std::to_string(*extent), made.origin)},
                                made.origin,
                                true});
         return symbol;
@@ -211,13 +210,12 @@ class SizedTensors {
                  Recipe& made) const {
         Line own = line;
         std::string text = line.name.literals.front();
-        for (std::size_t i = 0; i < line.name.captures.size(); ++i) {
+        for (const std::size_t i : indices(line.name.captures)) {
             const std::string& capture = line.name.captures[i];
-            const auto value = tensor.captures.find(capture);
-            text +=
-                (value != tensor.captures.end() ? std::to_string(value->second)
-                                                : "{" + symbol_of(capture, tensor, made) + "}") +
-                line.name.literals[i + 1];
+            auto* const value = find_value(tensor.captures, capture);
+            text += (value != nullptr ? std::to_string(*value)
+                                      : "{" + symbol_of(capture, tensor, made) + "}") +
+                    line.name.literals[i + 1];
         }
         own.name = Pattern::parse(text);
         own.logical = logical;

@@ -9,10 +9,10 @@ namespace shardweld::models {
 
 Spellings::Spellings(const Recipe& recipe) : recipe_(recipe) {
     for (const Line& line : recipe.module) {
-        const auto hub = std::ranges::find_if(recipe.hub, [&](const Line& one) {
+        auto* const hub = find_where(recipe.hub, [&](const Line& one) {
             return one.logical == line.logical && one.name.captures == line.name.captures;
         });
-        if (hub == recipe.hub.end()) {
+        if (hub == nullptr) {
             continue;
         }
         const auto a = split(hub->name.text, '.');

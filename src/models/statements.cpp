@@ -96,7 +96,7 @@ std::vector<AliasRule> parse_aliases(Scanner& in) {
         in.fail(1, "both names of an alias need as many alternatives");
     }
     std::vector<AliasRule> rules;
-    for (std::size_t i = 0; i < left.size(); ++i) {
+    for (const std::size_t i : indices(left)) {
         rules.push_back(alias_of(in, left[i], right[i], stacked));
         rules.back().condition = condition;
     }
@@ -140,12 +140,12 @@ RenameRule parse_rename(Scanner& in) {
         rule.dialect = in.name(kDialect);
     }
     rule.is_read_only = in.accept_name("unwritten");
-    if (rule.from.find('{') != std::string::npos) {
+    if (has_part(rule.from, '{')) {
         rule.counted = std::make_shared<const std::pair<Pattern, Pattern>>(
             parse_pattern(rule.from, in.origin()), parse_pattern(rule.to, in.origin()));
         const auto& [from, to] = *rule.counted;
-        if (!std::ranges::is_permutation(from.captures, to.captures) ||
-            from.text.find('+') != std::string::npos || to.text.find('+') != std::string::npos) {
+        if (!std::ranges::is_permutation(from.captures, to.captures) || has_part(from.text, '+') ||
+            has_part(to.text, '+')) {
             in.fail(1, "both beginnings of a name need the same captures");
         }
     }
@@ -217,7 +217,7 @@ std::optional<std::string> config_value(Scanner& in) {
     if (next.kind != TokenKind::text) {
         return std::to_string(in.number("a number, a text in quotes, true, false or 'absent'"));
     }
-    if (next.text.find('\\') != std::string::npos) {
+    if (has_part(next.text, '\\')) {
         in.fail(next.column, "a text must not contain '\\'");
     }
     return "\"" + in.take().text + "\"";
@@ -353,7 +353,7 @@ void add(std::vector<T>& out, T value) {
 }
 template <typename T>
 void add(std::vector<T>& out, std::vector<T> values) {
-    std::ranges::move(values, std::back_inserter(out));
+    append_all(out, std::move(values));
 }
 template <typename T, typename U>
 void add(T& out, U value) {

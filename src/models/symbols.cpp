@@ -61,8 +61,7 @@ class Symbols::Evaluator {
     [[nodiscard]] const Scope& scope() const { return scope_; }
 
     [[nodiscard]] const Definition* definition_of(const std::string& name) const {
-        const auto found = scope_.definitions.find(name);
-        return found == scope_.definitions.end() ? nullptr : &found->second;
+        return find_value(scope_.definitions, name);
     }
 
     Outcome value(const std::string& name, const Captures& captures) {
@@ -390,7 +389,7 @@ class Symbols::Evaluator {
             fraction != nullptr
                 ? *fraction
                 : static_cast<double>(integer_of(*found.value, name_of(field), hint_of(field)));
-        for (std::size_t i = 0; i < expr.steps.size(); ++i) {
+        for (const std::size_t i : indices(expr.steps)) {
             Outcome factor = evaluate(*expr.args[i + 1], captures);
             if (!factor.value) {
                 return factor;
@@ -501,8 +500,8 @@ void find_grounds(const Scope& scope, const ExprPtr& expr, Grounds& found) {
         if (node.op != Op::name || !found.names.insert(node.name).second) {
             return;
         }
-        if (const auto at = scope.definitions.find(node.name); at != scope.definitions.end()) {
-            for (const ExprPtr& alternative : at->second.alternatives) {
+        if (auto* const at = find_value(scope.definitions, node.name)) {
+            for (const ExprPtr& alternative : at->alternatives) {
                 find_grounds(scope, alternative, found);
             }
         }

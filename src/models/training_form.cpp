@@ -87,8 +87,8 @@ class Hub {
     }
 
     [[nodiscard]] Held held(const std::string& logical) const {
-        const auto found = lines_.find(logical);
-        return found == lines_.end() ? Held{} : Held{found->second};
+        auto* const found = find_value(lines_, logical);
+        return found == nullptr ? Held{} : Held{*found};
     }
 
     /// Only the lines of its segments with these labels.
@@ -146,13 +146,13 @@ class ConditionFolder {
 
   private:
     [[nodiscard]] ExprPtr named(const ExprPtr& expr) const {
-        const auto own = recipe_.symbols.find(expr->name);
-        const auto other = form_.defaults.find(expr->name);
-        const bool is_own = own != recipe_.symbols.end();
-        if (!is_own && other == form_.defaults.end()) {
+        auto* const own = find_value(recipe_.symbols, expr->name);
+        auto* const other = find_value(form_.defaults, expr->name);
+        const bool is_own = own != nullptr;
+        if (!is_own && other == nullptr) {
             return expr;
         }
-        const Definition& definition = is_own ? own->second : other->second;
+        const Definition& definition = is_own ? *own : *other;
         const bool is_number = definition.alternatives.size() == 1 &&
                                definition.alternatives[0]->op == Op::number &&
                                std::ranges::count(form_.facts, expr->name) == 0 &&
@@ -240,10 +240,10 @@ class Choice {
     [[nodiscard]] std::optional<ExprPtr> chosen(const Line& line, ExprPtr condition) const {
         std::vector<std::string> firsts = line.firsts;
         for (const WrittenRule& rule : form_.written_names) {
-            const auto glob = std::ranges::find_if(rule.names, [&](const std::string& one) {
+            auto* const glob = find_where(rule.names, [&](const std::string& one) {
                 return glob_matches(one, line.name.text);
             });
-            if (glob != rule.names.end()) {
+            if (glob != nullptr) {
                 condition = conjunction_of(condition, rule.condition);
                 // A rule about the name and not about the first one chooses between them.
                 std::erase_if(
@@ -264,7 +264,7 @@ class Choice {
 /// What conditions of the line see as l, where the hub's names count on from the layers.
 std::optional<Pattern::Layer> layer_of(const Line& line, const Held& held) {
     for (const Line* const hub : held.lines) {
-        for (std::size_t i = 0; i < hub->name.captures.size(); ++i) {
+        for (const std::size_t i : indices(hub->name.captures)) {
             if (!hub->name.plus[i].empty() &&
                 std::ranges::count(line.name.captures, hub->name.captures[i]) > 0) {
                 return Pattern::Layer{hub->name.captures[i], hub->name.plus[i]};
@@ -354,8 +354,8 @@ Recipe empty_form(const Recipe& recipe, const TrainingNames& names) {
 /// The line of a tied tensor's copy, which module trees have beside the tensor itself; nullopt
 /// where the hub's line is of none.
 std::optional<Line> copy_of(const Line& line, const Recipe& recipe) {
-    const auto same = std::ranges::find(recipe.same, line.logical, &SameRule::a);
-    if (same == recipe.same.end() || line.condition == nullptr || same->condition == nullptr) {
+    auto* const same = find_item(recipe.same, line.logical, &SameRule::a);
+    if (same == nullptr || line.condition == nullptr || same->condition == nullptr) {
         return std::nullopt;
     }
     Line copy = line;
@@ -497,7 +497,7 @@ std::set<std::string> like_layers(const Recipe& training, const Dialect& form,
                 return rule.names[0] == stack && symbols.holds(rule.condition);
             });
         const bool are_alike =
-            static_cast<Index>(layers.size()) == symbols.value(stack) &&
+            std::ssize(layers) == symbols.value(stack) &&
             std::ranges::all_of(layers, [&, &layers = layers](const auto& layer) {
                 return layer.second == layers.begin()->second;
             });

@@ -1,6 +1,5 @@
 #include "verification.hpp"
 
-#include <algorithm>
 #include <map>
 
 #include "core/text.hpp"
@@ -32,11 +31,7 @@ ByRecipe parse_list(std::string_view text) {
 }
 
 const ByRecipe& built_in() {
-    static const ByRecipe all = [] {
-        const auto& sources = built_in_sources();
-        const auto list = std::ranges::find(sources, kVerifiedList, &RecipeFile::file_name);
-        return list == sources.end() ? ByRecipe() : parse_list(list->text);
-    }();
+    static const ByRecipe all = parse_list(built_in_text(kVerifiedList));
     return all;
 }
 
@@ -52,8 +47,7 @@ std::vector<Verification> verifications_of(const Recipe& recipe) {
                    ? std::vector<Verification>()
                    : std::vector<Verification>{{"", Verified::files, recipe.verified}};
     }
-    const auto found = built_in().find(recipe.name);
-    return found == built_in().end() ? std::vector<Verification>() : found->second;
+    return copy_or(find_value(built_in(), recipe.name), std::vector<Verification>());
 }
 
 Verification verification_in(const Recipe& recipe, std::string_view format, bool has_own_names) {

@@ -120,7 +120,7 @@ WrittenForm written_form(const Recipe& recipe, const Dialect& stored, const Dial
     made.recipe.left_out = form.ignore;
     made.dialect.fuse.insert(form.fuse.begin(), form.fuse.end());
     made.dialect.defaults.insert(form.defaults.begin(), form.defaults.end());
-    made.dialect.facts.insert(made.dialect.facts.end(), form.facts.begin(), form.facts.end());
+    append_all(made.dialect.facts, form.facts);
     return made;
 }
 

@@ -5,14 +5,11 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <iostream>
-#include <iterator>
 #include <malloc.h>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <fcntl.h>
@@ -173,9 +170,7 @@ int next_of(const sigset_t& signals) {
 /// Runs a program while the model can be read, and returns its code. A terminal's Ctrl-C reaches it
 /// by itself.
 int run(std::vector<std::string> words, const sigset_t& signals, const sigset_t& before) {
-    std::vector<char*> pointers;
-    std::ranges::transform(words, std::back_inserter(pointers),
-                           [](std::string& word) { return word.data(); });
+    auto pointers = collect_list<char*>(words, [](std::string& word) { return word.data(); });
     pointers.push_back(nullptr);
     const pid_t child = forked();
     if (child == 0) {

@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <string>
-#include <vector>
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -49,10 +48,7 @@ void require_fuse() {
 }
 
 void require_apart(const fs::path& point, const app::Job& job) {
-    std::vector<fs::path> read;
-    for (const formats::JobInput& input : job.inputs) {
-        read.push_back(input.directory);
-    }
+    auto read = collect_list<fs::path>(job.inputs, &formats::JobInput::directory);
     if (job.model.hf_config) {
         read.push_back(*job.model.hf_config);
     }

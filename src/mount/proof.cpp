@@ -97,7 +97,7 @@ execute::RecordCounts Proof::counts() const {
         is_whole[range.record] = range.begin == 0 && range.end == records[range.record].bytes;
     }
     counts.without = sums->n_without();
-    for (std::size_t at = 0; at < records.size(); ++at) {
+    for (const std::size_t at : indices(records)) {
         if (sums->is_due(at)) {
             (is_whole[at] ? counts.checked : counts.unchecked) += 1;
             (is_whole[at] ? counts.checked_bytes : counts.unchecked_bytes) += records[at].bytes;

@@ -4,14 +4,12 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cerrno>
 #include <cstdarg>
 #include <cstdio>
 #include <fstream>
 #include <fuse_lowlevel.h>
 #include <mutex>
-#include <optional>
 #include <thread>
 #include <utility>
 
@@ -247,10 +245,10 @@ fuse_entry_param Server::entry_of(std::uint64_t number) const {
 
 void Server::look_up(fuse_req_t request, std::uint64_t parent, const char* name) const {
     const auto& below = at(parent).below;
-    const auto found = below.find(name);
+    auto* const found = find_value(below, name);
     fuse_entry_param entry{};
-    if (found != below.end()) {
-        entry = entry_of(found->second);
+    if (found != nullptr) {
+        entry = entry_of(*found);
     } else {
         entry.entry_timeout = kForEver_s;  // there never is one
     }

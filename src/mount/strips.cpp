@@ -74,7 +74,7 @@ std::pair<Strips::Held, Bytes> Strips::get(std::size_t file, Bytes offset,
             return {nullptr, key.second};
         }
     }
-    if (const auto kept = entries_.find(key); kept != entries_.end() && kept->second == entry) {
+    if (auto* const kept = find_value(entries_, key); kept != nullptr && *kept == entry) {
         recent_.splice(recent_.begin(), recent_, entry->place);
     }
     return {Held(entry, &entry->strip), key.second};

@@ -1,7 +1,6 @@
 #include "unwritten_files.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <set>
 
 #include "core/crc32.hpp"
@@ -25,11 +24,11 @@ constexpr std::size_t kFrames = 4;
 bool is_gathered(const plan::Target& target) {
     return std::ranges::any_of(target.operands, [&](const plan::Operand& operand) {
         const layout::Copy& copy = operand.copy;
-        const auto run = std::ranges::find_if(copy.loops, [](const auto& loop) {
+        auto* const run = find_where(copy.loops, [](const auto& loop) {
             return loop.src_stride == 1 && loop.dst_stride == 1;
         });
         return copy.loops.size() > 1 &&
-               (run == copy.loops.end() ||
+               (run == nullptr ||
                 static_cast<Bytes>(run->extent) * size_of(target.stored) < kStrip / 4);
     });
 }
@@ -52,7 +51,7 @@ bool meets(Bytes place, Bytes size, Bytes begin, Bytes end) {
 UnwrittenFiles::UnwrittenFiles(app::Unwritten& model, const std::string& card) : model_(model) {
     settle_frames();
     const plan::Plan& plan = model.plan();
-    for (std::size_t at = 0; at < plan.placement.files.size(); ++at) {
+    for (const std::size_t at : indices(plan.placement.files)) {
         add_tensor_file(at);
     }
     for (publish::Asset& asset : model.output().assets()) {
@@ -221,8 +220,8 @@ std::shared_ptr<const outputs::Frame> UnwrittenFiles::frame_of(std::size_t file)
 std::uint32_t UnwrittenFiles::sum_of(std::uint32_t tensor) {
     {
         const std::lock_guard lock(mutex_);
-        if (const auto known = sums_.find(tensor); known != sums_.end()) {
-            return known->second;
+        if (auto* const known = find_value(sums_, tensor)) {
+            return *known;
         }
     }
     const TensorPlace place{0, model_.plan().tensor(tensor).bytes(), tensor};

@@ -109,7 +109,16 @@ std::optional<Error> error_of(const std::function<void()>& local);
 /// rank). Exceptions of other kinds: see error_of. Collective.
 void collectively(Comm& comm, const std::function<void()>& local);
 
-/// As above with a value.
+/// Runs `local` on rank 0 alone; what it throws there, every rank throws. Collective.
+inline void on_first(Comm& comm, const std::function<void()>& local) {
+    collectively(comm, [&] {
+        if (comm.rank() == 0) {
+            local();
+        }
+    });
+}
+
+/// What `local` gives on this rank, or the Error that every rank throws. Collective.
 template <typename F>
 auto collectively_get(Comm& comm, F&& local) -> decltype(local()) {
     std::optional<decltype(local())> result;

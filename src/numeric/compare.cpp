@@ -231,7 +231,7 @@ Comparison compare(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Ind
     if (a.size() != b.size() || a.size() % size != 0) {
         throw Error(ErrorCode::internal, "comparison of " + std::to_string(a.size()) + " with " +
                                              std::to_string(b.size()) + " bytes of " +
-                                             std::string(torch_name(dtype)));
+                                             torch_name(dtype));
     }
     Comparison sum;
     sum.n_elements = static_cast<Index>(a.size() / size);

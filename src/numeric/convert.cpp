@@ -162,7 +162,7 @@ void add_to_f64(ByteSpan values, float constant) {
 }
 
 std::string name(DType dtype) {
-    return std::string(torch_name(dtype));
+    return torch_name(dtype);
 }
 
 void require_whole_elements(DType dtype, std::size_t bytes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld {
@@ -16,8 +17,8 @@ Index parts(Index whole, Index part) {
 
 template <typename Is>
 std::optional<Encoding> encoding_where(const Is& is) {
-    const auto at = std::ranges::find_if(all_encodings(), is);
-    return at == all_encodings().end() ? std::nullopt : std::optional(at->encoding);
+    auto* const at = find_where(all_encodings(), is);
+    return at == nullptr ? std::nullopt : std::optional(at->encoding);
 }
 
 }  // namespace
@@ -71,10 +72,7 @@ std::optional<Encoding> ggml_type_of(DType values) {
 }
 
 std::vector<std::string> encoding_names() {
-    std::vector<std::string> names;
-    for (const EncodingFacts& facts : all_encodings()) {
-        names.emplace_back(facts.name);
-    }
+    auto names = collect_list<std::string>(all_encodings(), &EncodingFacts::name);
     return names;
 }
 

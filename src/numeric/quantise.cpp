@@ -2,7 +2,6 @@
 #include "quantise.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <vector>
 
 #include "shardweld/error.hpp"

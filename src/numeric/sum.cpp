@@ -44,8 +44,7 @@ void load_addend(const Addend& addend, std::size_t first, std::span<float> x) {
 
 void check_addend(const Addend& addend, std::size_t n) {
     if (!can_add(addend.dtype)) {
-        throw Error(ErrorCode::unsupported,
-                    "cannot add " + std::string(torch_name(addend.dtype)) + " elements");
+        throw Error(ErrorCode::unsupported, "cannot add " + torch_name(addend.dtype) + " elements");
     }
     if (addend.elements.size() != n * size_of(addend.dtype)) {
         throw Error(ErrorCode::internal, "a sum of " + std::to_string(n) + " elements and " +

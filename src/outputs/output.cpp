@@ -1,12 +1,13 @@
 #include "output.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <numeric>
 #include <string>
 
 #include <nlohmann/json.hpp>
+
+#include "core/lists.hpp"
+#include "core/text.hpp"
 
 namespace shardweld::outputs {
 
@@ -40,9 +41,7 @@ std::vector<std::vector<std::uint32_t>> cut(const std::vector<OutputTensor>& ten
 std::string file_name(std::size_t at, std::size_t n_files, std::string_view ending) {
     std::string name = "model";
     if (n_files > 1) {
-        std::array<char, 64> numbers{};
-        (void)std::snprintf(numbers.data(), numbers.size(), "-%05zu-of-%05zu", at + 1, n_files);
-        name += numbers.data();
+        name += formatted("-%05zu-of-%05zu", at + 1, n_files);
     }
     return name + std::string(ending);
 }
@@ -52,7 +51,7 @@ std::string index_text(const std::vector<OutputTensor>& tensors, const Placement
     std::string text =
         "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(placement.tensor_bytes) +
         "\n  },\n  \"weight_map\": {";
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const std::size_t i : indices(tensors)) {
         text += (i == 0 ? "\n    " : ",\n    ") + ordered_json(tensors[i].name).dump() + ": " +
                 ordered_json(placement.files[placement.slots[i].file].name).dump();
     }
@@ -63,6 +62,14 @@ std::string index_text(const std::vector<OutputTensor>& tensors, const Placement
 
 Bytes OutputTensor::bytes() const {
     return checked_mul_bytes(to_bytes(volume_of(shape, name), name), size_of(dtype), name);
+}
+
+std::size_t Placement::most_tensors() const {
+    std::size_t most = 0;
+    for (const PlacedFile& file : files) {
+        most = std::max(most, file.tensors.size());
+    }
+    return most;
 }
 
 Bytes Placement::total_bytes() const {
@@ -114,8 +121,7 @@ void append(Placement& placement, Placement more) {
     for (const Slot& slot : more.slots) {
         placement.slots.push_back({slot.file + first_file, slot.offset});
     }
-    std::move(more.side_files.begin(), more.side_files.end(),
-              std::back_inserter(placement.side_files));
+    append_all(placement.side_files, std::move(more.side_files));
     placement.tensor_bytes =
         checked_add_bytes(placement.tensor_bytes, more.tensor_bytes, "the output");
 }

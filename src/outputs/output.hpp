@@ -63,6 +63,8 @@ struct Placement {
     Bytes tensor_bytes = 0;
 
     [[nodiscard]] Bytes total_bytes() const;
+    /// Tensors of the file that has most.
+    [[nodiscard]] std::size_t most_tensors() const;
 
     /// All but the format, which is no value.
     static constexpr auto fields = [](auto& self) {

@@ -181,7 +181,7 @@ std::optional<pid_t> start(const Process& process, int output) {
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
 
     std::vector<std::string> words{process.program.string()};
-    words.insert(words.end(), process.arguments.begin(), process.arguments.end());
+    append_all(words, process.arguments);
     const std::vector<std::string> variables =
         whole_environment(process.environment, process.withheld);
     pid_t id = 0;

@@ -48,7 +48,7 @@ fs::path target_of(const fs::path& path) {
 }
 
 bool is_lock(const fs::path& path) {
-    return path.filename().string().find("shardweld-lock") != std::string::npos;
+    return has_part(path.filename().string(), "shardweld-lock");
 }
 
 bool holds_old_model(const fs::path& path) {
@@ -180,8 +180,7 @@ std::vector<Abandoned> decide_fates(const std::set<fs::path>& traces, const Clea
         found.bytes = use.bytes;
         found.age_s = std::max(0.0, std::difftime(std::time(nullptr), use.last_write));
     }
-    std::ranges::stable_sort(
-        all, [](const Abandoned& a, const Abandoned& b) { return a.target < b.target; });
+    std::ranges::stable_sort(all, {}, &Abandoned::target);
     const Holder own = this_process();
     for (auto at = all.begin(); at != all.end();) {
         std::vector<Abandoned*> of_target;

@@ -136,8 +136,7 @@ std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
             look(name + "/", true);
         }
     }
-    std::ranges::sort(found,
-                      [](const FoundAsset& a, const FoundAsset& b) { return a.name < b.name; });
+    std::ranges::sort(found, {}, &FoundAsset::name);
     return found;
 }
 

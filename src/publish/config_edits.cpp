@@ -321,7 +321,7 @@ ordered_json weights_of(const EncodingFacts& facts) {
         weights["group_size"] = facts.tile_columns;
     }
     if (facts.scales) {
-        weights["scale_dtype"] = "torch." + std::string(torch_name(*facts.scales));
+        weights["scale_dtype"] = "torch." + torch_name(*facts.scales);
     }
     return weights;
 }

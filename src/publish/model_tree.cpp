@@ -37,9 +37,8 @@ bool is_part(const fs::path& file) {
 bool is_model_config(const fs::path& file) {
     try {
         const std::string text = io::read_text(file, kMaxConfig);
-        return text.find("\"model_type\"") != std::string::npos ||
-               text.find("\"architectures\"") != std::string::npos ||
-               text.find("\"peft_type\"") != std::string::npos;
+        return has_part(text, "\"model_type\"") || has_part(text, "\"architectures\"") ||
+               has_part(text, "\"peft_type\"");
     } catch (const Error&) {
         return false;
     }

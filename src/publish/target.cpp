@@ -376,11 +376,7 @@ io::Directory check_same_directory(mpi::Comm& comm, const fs::path& partial) {
         }
         return seen;
     });
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            fs::remove(path);
-        }
-    });
+    mpi::on_first(comm, [&] { fs::remove(path); });
     return directory;
 }
 

@@ -1,7 +1,6 @@
 #include "traces.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
 #include <map>
@@ -209,9 +208,7 @@ void move_back(const fs::path& target) {
 namespace {
 
 std::string octal(mode_t mode) {
-    std::array<char, 16> text{};
-    (void)std::snprintf(text.data(), text.size(), "%04o", mode & 07777U);
-    return text.data();
+    return formatted("%04o", mode & 07777U);
 }
 
 struct stat look_at(const fs::path& path) {

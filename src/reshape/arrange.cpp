@@ -1,7 +1,6 @@
 #include "arrange.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <utility>
 
@@ -36,8 +35,7 @@ std::string state_file(const std::string& parameter, const std::string& state) {
 }
 
 PlainValue shape_of(const std::vector<Index>& shape) {
-    std::vector<PlainValue> extents;
-    std::ranges::transform(shape, std::back_inserter(extents), integer);
+    auto extents = collect_list<PlainValue>(shape, integer);
     return list(std::move(extents));
 }
 
@@ -70,12 +68,12 @@ PlainValue shared_of(const std::vector<PlacedTensor>& placed) {
         if (!tensor.state.empty() || !piece.is_copy) {
             continue;
         }
-        const auto original = std::ranges::find_if(placed, [&](const PlacedTensor& other) {
+        auto* const original = find_where(placed, [&](const PlacedTensor& other) {
             return other.state.empty() && !other.pieces.front().is_copy &&
                    other.whole == tensor.whole &&
-                   other.pieces.front().path.back().text().find("embed") != std::string::npos;
+                   has_part(other.pieces.front().path.back().text(), "embed");
         });
-        if (original != placed.end()) {
+        if (original != nullptr) {
             entries.push_back({piece.path.back(), text(original->pieces.front().path.back())});
         }
     }

@@ -99,7 +99,7 @@ const FormRow& form_named(std::string_view name) {
 std::vector<std::string> options_in(std::string_view text) {
     std::vector<std::string> options;
     for (const std::string_view part : split(text, ',')) {
-        const bool is_new = part.find('=') != std::string_view::npos;
+        const bool is_new = has_part(part, '=');
         if (!is_new && !options.empty() && options.back().starts_with("layout=")) {
             options.back().append(",").append(part);
         } else {
@@ -133,8 +133,8 @@ Index number_of(const FormOption& option, std::string_view value) {
 void set_option(const FormRow& row, std::string_view given, Destination& destination) {
     const auto equals = given.find('=');
     const std::string_view name = given.substr(0, equals);
-    const auto found = std::ranges::find(row.options, name, &FormOption::name);
-    if (found == row.options.end() || equals == std::string_view::npos) {
+    auto* const found = find_item(row.options, name, &FormOption::name);
+    if (found == nullptr || equals == std::string_view::npos) {
         refuse(std::string(row.name) + " has no option '" + printable(given) + "'", allowed(row));
     }
     const std::string_view value = given.substr(equals + 1);
@@ -209,7 +209,7 @@ Destination parse_destination(std::string_view text) {
     if (const auto twice = std::ranges::adjacent_find(names); twice != names.end()) {
         refuse(std::string(row.name) + ": " + *twice + " is given twice", "give it once");
     }
-    if (row.form == Form::fsdp && std::ranges::find(names, "world") == names.end()) {
+    if (row.form == Form::fsdp && !contains(names, "world")) {
         refuse("fsdp does not say for how many ranks", "give for example fsdp:world=8");
     }
     require_consistent(destination);

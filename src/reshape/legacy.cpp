@@ -54,9 +54,9 @@ std::optional<PipelinePlace> home_of(const Line& line) {
     if (line.logical.empty()) {
         return PipelinePlace::front;  // what passes as it is stored is a tower's
     }
-    const auto found = std::ranges::find_if(
-        kHomes, [&](const auto& row) { return line.logical.starts_with(row.first); });
-    return found == kHomes.end() ? std::nullopt : std::optional(found->second);
+    auto* const found =
+        find_where(kHomes, [&](const auto& row) { return line.logical.starts_with(row.first); });
+    return found == nullptr ? std::nullopt : std::optional(found->second);
 }
 
 bool is_tower(const Line& line) {
@@ -124,7 +124,7 @@ class LegacyPieces {
     /// Parts of one tensor begin at different elements.
     static Index first_element(const layout::Box& box, const std::vector<Index>& shape) {
         Index at = 0;
-        for (std::size_t k = 0; k < shape.size(); ++k) {
+        for (const std::size_t k : indices(shape)) {
             at = at * shape[k] + box[k].lo;
         }
         return at;
@@ -134,7 +134,7 @@ class LegacyPieces {
     Part take_expert(const Line& line, Captures& captures) const {
         Part part;
         for (const std::string& name : line.name.captures) {
-            if (std::ranges::find(kExpertCaptures, name) != kExpertCaptures.end()) {
+            if (contains(kExpertCaptures, name)) {
                 Captures others = captures;
                 others.erase(name);  // alone it stands for their number
                 const Index local = symbols_.value(name, others) / sizes_.ep;
@@ -190,8 +190,7 @@ class LegacyPieces {
                 stage = &stage_of_layer(captures.at("l"));
                 // What stands beside the decoder, as indexers do, has the layer's number in the
                 // model.
-                captures["l"] -=
-                    line.name.text.find("layers.{") == std::string::npos ? 0 : stage->first;
+                captures["l"] -= !has_part(line.name.text, "layers.{") ? 0 : stage->first;
                 break;
             case PipelinePlace::mtp:
                 stage = &stage_with(&Stage::has_mtp);

@@ -1,6 +1,5 @@
 #include "module_tree.hpp"
 
-#include <algorithm>
 #include <iterator>
 #include <string_view>
 #include <unordered_map>
@@ -71,7 +70,7 @@ std::unordered_map<SharedText, Index> numbers_of(const std::vector<ParameterGrou
     std::unordered_map<SharedText, Index> numbers;
     for (const ParameterGroup& group : groups) {
         for (const std::string& name : group.parameters) {
-            numbers.emplace(name, static_cast<Index>(numbers.size()));
+            numbers.emplace(name, std::ssize(numbers));
         }
     }
     return numbers;
@@ -92,9 +91,8 @@ void add_optimizer(const Destination& to, const std::vector<Parameter>& paramete
     for (outputs::TrainingTensor& tensor : save.tensors) {
         // Readers count the keys of the model's file; what has no states stands behind.
         const bool is_weight = tensor.path.size() == 1;
-        const auto number = numbers.find(is_weight ? tensor.path[0] : tensor.path[1]);
-        tensor.order =
-            number == numbers.end() ? static_cast<Index>(numbers.size()) : number->second;
+        auto* const number = find_value(numbers, is_weight ? tensor.path[0] : tensor.path[1]);
+        tensor.order = number == nullptr ? std::ssize(numbers) : *number;
         if (!is_weight) {
             tensor.path[1] = std::to_string(tensor.order);
         }
@@ -148,12 +146,11 @@ void add_groups(const std::vector<ParameterGroup>& groups, outputs::TrainingSave
         save.bare_objects[key] = std::move(value);
         save.object_paths[key] = std::move(path);
     };
-    for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (const std::size_t i : indices(groups)) {
         for (const auto& [name, stated] : groups[i].settings) {
             add(i, name, plain_value(stated));
         }
-        std::vector<outputs::PlainValue> members;
-        std::ranges::transform(groups[i].parameters, std::back_inserter(members), text);
+        auto members = collect_list<outputs::PlainValue>(groups[i].parameters, text);
         add(i, "params", list(std::move(members)));
     }
 }

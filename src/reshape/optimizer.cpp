@@ -36,8 +36,7 @@ constexpr std::size_t kNamed = 3;
 PlainValue plain(const json& value);
 
 PlainValue list_of(const json& value) {
-    std::vector<PlainValue> items;
-    std::ranges::transform(value, std::back_inserter(items), plain);
+    auto items = collect_list<PlainValue>(value, plain);
     return list(std::move(items));
 }
 
@@ -70,8 +69,7 @@ PlainValue plain(const json& value) {
 }
 
 std::string setting(const Settings& settings, const std::string& name, const char* otherwise) {
-    const auto found = settings.find(name);
-    return found == settings.end() ? otherwise : found->second;
+    return copy_or(find_value(settings, name), otherwise);
 }
 
 bool is_of_experts(const ParameterGroup& group) {
@@ -83,9 +81,8 @@ Settings settings_for_torch(const ParameterGroup& group) {
         return group.settings;
     }
     Settings kept;
-    std::ranges::copy_if(group.settings, std::inserter(kept, kept.end()), [](const auto& one) {
-        return std::ranges::find(kOfMegatron, one.first) == kOfMegatron.end();
-    });
+    std::ranges::copy_if(group.settings, std::inserter(kept, kept.end()),
+                         [](const auto& one) { return !contains(kOfMegatron, one.first); });
     return kept;
 }
 
@@ -157,9 +154,9 @@ bool is_in_group(const Parameter& one, const ParameterKind& kind) {
 
 /// The settings that all parameters of a kind have; nullopt: there are none of it.
 std::optional<Settings> settings_of(const ParameterKind& kind, const OptimizerToWrite& optimizer) {
-    std::vector<Parameter> own;
-    std::ranges::copy_if(optimizer.parameters, std::back_inserter(own),
-                         [&](const Parameter& one) { return is_in_group(one, kind); });
+    auto own =
+        collect_list<Parameter>(optimizer.parameters, std::identity(),
+                                [&](const Parameter& one) { return is_in_group(one, kind); });
     if (own.empty()) {
         return std::nullopt;
     }
@@ -221,9 +218,7 @@ PlainValue optimizer_of(const std::vector<ParameterGroup>& groups) {
 }
 
 std::vector<std::string> names_of(const std::vector<Parameter>& parameters) {
-    std::vector<std::string> names;
-    std::ranges::transform(parameters, std::back_inserter(names), &Parameter::name);
-    return names;
+    return collect_list<std::string>(parameters, &Parameter::name);
 }
 
 /// Whether the groups name each of these parameters once, and nothing else.
@@ -264,7 +259,7 @@ std::vector<ParameterGroup> require_groups(const OptimizerToWrite& optimizer,
 /// By name, in the save that was read.
 std::map<std::string_view, std::size_t> groups_by_name(const OptimizerToWrite& optimizer) {
     std::map<std::string_view, std::size_t> found;
-    for (std::size_t group = 0; group < optimizer.groups.size(); ++group) {
+    for (const std::size_t group : indices(optimizer.groups)) {
         for (const std::string& name : optimizer.groups[group].parameters) {
             found.emplace(name, group);
         }
@@ -280,8 +275,8 @@ class GroupFinder {
           is_of_megatron_(are_of_megatron(optimizer.groups)),
           by_name_(groups_by_name(optimizer)) {
         for (const Parameter& one : optimizer.parameters) {
-            if (const auto group = by_name_.find(one.name); group != by_name_.end()) {
-                by_kind_[key_of(one)].insert(group->second);
+            if (auto* const group = find_value(by_name_, one.name)) {
+                by_kind_[key_of(one)].insert(*group);
             }
         }
     }
@@ -294,12 +289,12 @@ class GroupFinder {
             return known;
         }
         for (const std::string& name : {parameter.source, parameter.name}) {
-            if (const auto group = by_name_.find(name); group != by_name_.end()) {
-                return {group->second};
+            if (auto* const group = find_value(by_name_, name)) {
+                return {*group};
             }
         }
-        if (const auto alike = by_kind_.find(key_of(parameter)); alike != by_kind_.end()) {
-            return {alike->second.begin(), alike->second.end()};
+        if (auto* const alike = find_value(by_kind_, key_of(parameter))) {
+            return {alike->begin(), alike->end()};
         }
         std::vector<std::size_t> all(groups_.size());
         std::iota(all.begin(), all.end(), 0U);
@@ -406,14 +401,13 @@ std::string lost_in_megatron(const OptimizerToWrite& optimizer) {
     if (are_of_megatron(optimizer.groups)) {
         return "";
     }
-    std::vector<Parameter> vectors;
-    std::ranges::copy_if(
-        optimizer.parameters, std::back_inserter(vectors),
+    auto vectors = collect_list<Parameter>(
+        optimizer.parameters, std::identity(),
         [](const Parameter& one) { return !kind_of(one.name, one.n_dims).decays; });
     std::vector<std::string> names;
     for (const ParameterGroup& group : require_groups(optimizer, vectors)) {
         if (json::parse(setting(group.settings, "weight_decay", "0")) != 0) {
-            std::ranges::copy(group.parameters, std::back_inserter(names));
+            append_all(names, group.parameters);
         }
     }
     return names.empty() ? ""
@@ -475,10 +469,8 @@ PlainValue numbered_list(const std::vector<ParameterGroup>& groups) {
     std::vector<PlainValue> all;
     Index number = 0;
     for (const ParameterGroup& group : groups) {
-        std::vector<PlainValue> members;
-        for (std::size_t i = 0; i < group.parameters.size(); ++i) {
-            members.push_back(integer(number++));
-        }
+        auto members = collect_list(group.parameters,
+                                    [&](const std::string& /*name*/) { return integer(number++); });
         all.push_back(plain_dictionary(group.settings));
         all.back().entries.push_back({"params", list(std::move(members))});
     }

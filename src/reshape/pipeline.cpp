@@ -119,7 +119,7 @@ void require_order(const ParallelSizes& sizes, const std::vector<std::string>& s
     if (mtp != std::string::npos && all.find('t', mtp) != std::string::npos) {
         refuse_layout(sizes.layout, "has decoder layers behind MTP layers");
     }
-    const auto n_stages = static_cast<Index>(stages.size());
+    const auto n_stages = std::ssize(stages);
     if (n_stages % sizes.pp != 0 || (sizes.vpp > 0 && sizes.vpp * sizes.pp != n_stages)) {
         refuse_layout(
             sizes.layout,
@@ -136,7 +136,7 @@ Pipeline by_layout(const ParallelSizes& sizes, const Depth& depth) {
     require_fits(sizes, joined(stages, ""), depth);
     Pipeline pipeline;
     Index first = 0;
-    for (std::size_t s = 0; s < stages.size(); ++s) {
+    for (const std::size_t s : indices(stages)) {
         const Index count = count_of(stages[s], 't');
         const auto at = static_cast<Index>(s);
         pipeline.push_back({at % sizes.pp, at / sizes.pp, first, count,
@@ -211,10 +211,7 @@ std::vector<std::string> stages_of_layout(const std::string& layout) {
     if (other != std::string::npos) {
         refuse_layout(layout, "has the letter " + printable(text.substr(other, 1)));
     }
-    std::vector<std::string> stages;
-    for (const std::string_view stage : split(text, '|')) {
-        stages.emplace_back(stage);
-    }
+    auto stages = collect_list<std::string>(split(text, '|'), std::identity());
     return stages;
 }
 

@@ -23,7 +23,7 @@ std::string name_of(const models::Line& line, const models::Captures& captures,
 bool is_buffer(const models::Line& line) {
     const bool is_fix = line.logical.ends_with(".router_fix");
     // ERNIE keeps it as a parameter.
-    return (is_fix && line.name.text.find("moe_statics") == std::string::npos) ||
+    return (is_fix && !has_part(line.name.text, "moe_statics")) ||
            line.logical.ends_with(".layer_scalar");
 }
 

@@ -52,7 +52,7 @@ std::string_view axis_of(const models::Line& line, std::size_t dim) {
 /// matrices.
 std::size_t stacked_dims(const models::Line& line) {
     const auto is_in = [&](const auto& axes, std::size_t dim) {
-        return std::ranges::find(axes, axis_of(line, dim)) != axes.end();
+        return contains(axes, axis_of(line, dim));
     };
     const std::size_t n_dims = line.layout.dims.size();
     std::size_t stacked = n_dims > 1 && is_in(kLayerAxes, 0) ? 1 : 0;
@@ -146,7 +146,7 @@ std::vector<std::string> states_of(const std::string& weight, const std::string&
     const std::string state = "._extra_state/" + shard;
     const std::string module = weight.substr(0, weight.size() - kWeight.size());
     std::vector<std::string> keys = {module + state};
-    if (module.find(".self_attention") != std::string::npos && module.ends_with(".linear_proj")) {
+    if (has_part(module, ".self_attention") && module.ends_with(".linear_proj")) {
         keys.push_back(module.substr(0, module.rfind('.')) + ".core_attention" + state);
     }
     return keys;
@@ -170,9 +170,8 @@ void add_module_states(const std::vector<PlacedTensor>& placed, outputs::Trainin
 
 /// Whether experts are told from the rest, which have an optimizer of their own.
 bool has_experts(const std::vector<PlacedTensor>& placed) {
-    return std::ranges::any_of(placed, [](const PlacedTensor& tensor) {
-        return tensor.weight.find(".experts.") != std::string::npos;
-    });
+    return std::ranges::any_of(
+        placed, [](const PlacedTensor& tensor) { return has_part(tensor.weight, ".experts."); });
 }
 
 /// What the run's state says of the optimizer.

@@ -1,6 +1,5 @@
 #include "shardweld/examine.hpp"
 
-#include <algorithm>
 #include <sstream>
 
 #include "app/commands/commands.hpp"
@@ -13,9 +12,8 @@ namespace shardweld {
 
 Examination examine(const RankGroup& comm, const std::string& command, const Request& request,
                     Events& events) {
-    const auto row = std::ranges::find(app::command_rows(), command, &app::CommandRow::name);
-    const app::Examiner run =
-        row == app::command_rows().end() ? nullptr : app::examiner_of(row->command);
+    auto* const row = find_item(app::command_rows(), command, &app::CommandRow::name);
+    const app::Examiner run = row == nullptr ? nullptr : app::examiner_of(row->command);
     if (run == nullptr) {
         throw Error(ErrorCode::usage, printable(command) + " examines nothing",
                     "give inspect, plan, test, diff or verify");

@@ -44,7 +44,7 @@ void require_readable(const plan::Plan& plan) {
 
 TensorInfo info_of(const plan::Target& target) {
     return {target.name,
-            std::string(safetensors_name(target.dtype)),
+            safetensors_name(target.dtype),
             {target.shape.begin(), target.shape.end()},
             target.bytes()};
 }
@@ -59,7 +59,7 @@ layout::Box box_of(const TensorInfo& tensor, std::span<const IndexRange> ranges)
         refuse(std::to_string(ranges.size()) + " ranges are given for its dimensions");
     }
     layout::Box box;
-    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    for (const std::size_t axis : indices(tensor.shape)) {
         const IndexRange range = ranges.empty() ? IndexRange{0, tensor.shape[axis]} : ranges[axis];
         if (range.begin < 0 || range.begin > range.end || range.end > tensor.shape[axis]) {
             refuse("indices " + std::to_string(range.begin) + " to " + std::to_string(range.end) +

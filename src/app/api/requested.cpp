@@ -29,7 +29,7 @@ void require_text(const std::string& name, const std::string& text) {
     if (text.empty()) {
         refuse("the option " + name + " has no value", "leave it out, or give one");
     }
-    if (text.find('\0') != std::string::npos) {
+    if (has_part(text, '\0')) {
         refuse(name + " holds a zero byte: " + printable(text), "leave it out");
     }
 }

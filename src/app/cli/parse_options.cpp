@@ -107,10 +107,9 @@ const OptionRow& option_called(const std::string& name, const CommandRow& comman
 
 const OptionRow* option_of_letter(char letter, const CommandRow& command) {
     const auto& rows = option_rows();
-    const auto found = std::ranges::find_if(rows, [&](const OptionRow& row) {
+    return find_where(rows, [&](const OptionRow& row) {
         return row.letter == letter && row.is_taken_by(command.command);
     });
-    return found == rows.end() ? nullptr : &*found;
 }
 
 /// Short options of the command, one or several behind a dash: "-v", "-qv".
@@ -260,7 +259,7 @@ void place_others(const CommandRow& command, const std::vector<std::string>& oth
                          std::string(command.name) + " --average " + process::shell_line(others)
                    : "usage: " + std::string(command.usage));
     }
-    for (std::size_t i = 0; i < others.size(); ++i) {
+    for (const std::size_t i : indices(others)) {
         const auto [known, is_new] = given.emplace(command.others[i], others[i]);
         if (!is_new) {
             refuse("--" + known->first + " is given twice: " + printable(known->second) + " and " +
@@ -272,8 +271,7 @@ void place_others(const CommandRow& command, const std::vector<std::string>& oth
 
 /// A directory in a command's place.
 bool is_place(const std::string& word) {
-    return !word.starts_with('-') &&
-           (word.find('/') != std::string::npos || io::is_directory(word));
+    return !word.starts_with('-') && (has_part(word, '/') || io::is_directory(word));
 }
 
 /// What the first word asks for; a directory alone is inspected.

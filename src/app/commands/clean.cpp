@@ -119,12 +119,12 @@ int clean(const Job& job, std::ostream& out) {
     std::vector<Abandoned> all = clean_mounts(io::resolved(directory), job.run.is_dry_run);
     std::vector<fs::path> unseen;
     const auto left = publish::clean({directory, job.run.older_than, job.run.is_dry_run}, unseen);
-    all.insert(all.end(), left.begin(), left.end());
+    append_all(all, left);
     out << (job.run.json ? cleaning_json(directory, all, unseen)
                          : cleaning_text(all, unseen, job.run.is_dry_run));
-    const auto failed =
-        std::ranges::find_if(all, [](const Abandoned& one) { return one.fate == Fate::failed; });
-    if (failed != all.end()) {
+    auto* const failed =
+        find_where(all, [](const Abandoned& one) { return one.fate == Fate::failed; });
+    if (failed != nullptr) {
         throw Error(ErrorCode::io, "cannot remove " + failed->path.string() + ": " + failed->why,
                     "see to its rights, then run this again");
     }

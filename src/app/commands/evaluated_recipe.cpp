@@ -42,9 +42,8 @@ std::string text_of_logical(const models::HubTensor& tensor) {
 
 bool is_linear_weight(const models::Recipe& recipe, const models::Line& line) {
     const std::string part = line.logical.substr(line.logical.rfind('.') + 1);
-    return std::ranges::any_of(recipe.linear, [&](const auto& together) {
-        return std::ranges::find(together, part) != together.end();
-    });
+    return std::ranges::any_of(recipe.linear,
+                               [&](const auto& together) { return contains(together, part); });
 }
 
 void take_expected(const models::Recipe& recipe, const models::Symbols& symbols,
@@ -91,7 +90,7 @@ void take_whole(const models::Recipe& recipe, const models::Symbols& symbols,
         auto& parts = found.module_parts[logical];
         // What has all elements is another form, not another part.
         if (!parts.empty() && elements_of(tensor.shape) == elements_of_logical(found, logical)) {
-            std::ranges::move(names, std::back_inserter(parts.front()));
+            append_all(parts.front(), std::move(names));
         } else {
             parts.push_back(std::move(names));
         }

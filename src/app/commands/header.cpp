@@ -72,7 +72,7 @@ std::string header_text(const fs::path& path, bool is_json) {
         const auto header = formats::read_safetensors(file, 0, formats::Twice::last_counts);
         for (const auto& [name, tensor] : header.tensors) {
             tensors.push_back({{"name", name},
-                               {"dtype", std::string(safetensors_name(tensor.dtype))},
+                               {"dtype", safetensors_name(tensor.dtype)},
                                {"shape", tensor.shape},
                                {"begin", tensor.storage_offset},
                                {"bytes", tensor.storage_bytes}});

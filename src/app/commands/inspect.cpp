@@ -148,13 +148,10 @@ std::string every_tensor(const std::vector<StoredRow>& rows) {
                     has_local ? "ranks" : ""};
         }
         const StoredRow& row = rows[i - 1];
-        return {printable(row.name),
-                std::string(torch_name(row.dtype)),
-                shape_text(row.shape),
-                std::to_string(row.n_shards),
-                std::to_string(row.n_replicas),
-                std::to_string(row.bytes),
-                names.list(row.ranks)};
+        return {
+            printable(row.name),          torch_name(row.dtype),          shape_text(row.shape),
+            std::to_string(row.n_shards), std::to_string(row.n_replicas), std::to_string(row.bytes),
+            names.list(row.ranks)};
     };
     return table({Align::left, Align::left, Align::left, Align::right, Align::right, Align::right,
                   Align::left},
@@ -186,7 +183,7 @@ std::vector<std::string> all_notes(const formats::Location& location,
                                    const catalogue::Catalogue& catalogue) {
     std::vector<std::string> notes = location.notes;
     for (const std::string& note : catalogue.notes) {
-        if (std::ranges::find(notes, note) == notes.end()) {
+        if (!contains(notes, note)) {
             notes.push_back(note);
         }
     }
@@ -330,7 +327,7 @@ using nlohmann::ordered_json;
 constexpr int kInspectSchema = 1;
 
 ordered_json tensor_json(const StoredRow& row) {
-    ordered_json json = {{"name", row.name},       {"dtype", std::string(torch_name(row.dtype))},
+    ordered_json json = {{"name", row.name},       {"dtype", torch_name(row.dtype)},
                          {"shape", row.shape},     {"local", row.is_local},
                          {"shards", row.n_shards}, {"replicas", row.n_replicas},
                          {"bytes", row.bytes},     {"replica_bytes", row.replica_bytes}};
@@ -399,11 +396,7 @@ Checkpoint look_for(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log
 
 void print_text(mpi::Comm& comm, const Job& job, Checkpoint& found, std::ostream& out) {
     InspectedFiles files;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            files = look_at(found, job);
-        }
-    });
+    mpi::on_first(comm, [&] { files = look_at(found, job); });
     const ModelSummary model = summarise_model(comm, job, found);
     if (comm.rank() == 0) {
         out << inspect_text(files, model, job);
@@ -431,11 +424,7 @@ int inspect(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
         print_text(comm, job, found, out);
         return 0;
     }
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            out << inspect_json(found);
-        }
-    });
+    mpi::on_first(comm, [&] { out << inspect_json(found); });
     return 0;
 }
 

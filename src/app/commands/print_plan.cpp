@@ -1,8 +1,6 @@
 #include "print_plan.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <string>
 #include <utility>
 
@@ -36,24 +34,18 @@ constexpr int kPlanSchema = 1;
 // What follows a size that only creating the files tells exactly.
 constexpr const char* kEstimated = " (sizes and offsets are estimates)";
 
-std::string ratio_text(double ratio) {
-    std::array<char, 32> text{};
-    (void)std::snprintf(text.data(), text.size(), "%.3f", ratio);
-    return text.data();
-}
-
 /// "2.0 GB to 2.1 GB, mean 2.0 GB, busiest / mean 1.020"
 std::string spread_text(const plan::Spread& spread) {
     return human_bytes(static_cast<Bytes>(spread.least)) + " to " +
            human_bytes(static_cast<Bytes>(spread.most)) + ", mean " +
            human_bytes(static_cast<Bytes>(spread.mean)) + ", busiest / mean " +
-           ratio_text(spread.imbalance());
+           formatted("%.3f", spread.imbalance());
 }
 
 /// "at most 3, mean 1.250"
 std::string most_text(const plan::Spread& spread) {
     return "at most " + std::to_string(static_cast<Index>(spread.most)) + ", mean " +
-           ratio_text(spread.mean);
+           formatted("%.3f", spread.mean);
 }
 
 std::string files_table(const plan::Plan& plan, bool is_each_shown) {

@@ -1,6 +1,5 @@
 // The command unmount.
 
-#include <algorithm>
 #include <cerrno>
 
 #include "app/runtime/mounts.hpp"
@@ -27,8 +26,8 @@ fs::path resolved_point(const fs::path& given) {
 int unmount(const Job& job, Log& log) {
     const fs::path point = resolved_point(job.inputs.front().directory);
     const auto mounts = model_mounts();
-    const auto found = std::ranges::find(mounts, point, &ModelMount::point);
-    if (found == mounts.end()) {
+    auto* const found = find_item(mounts, point, &ModelMount::point);
+    if (found == nullptr) {
         throw Error(ErrorCode::not_found, "no model is mounted at " + printable(point.string()),
                     mounts.empty()
                         ? "none is mounted on this host"

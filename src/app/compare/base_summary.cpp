@@ -1,6 +1,5 @@
 #include "base_summary.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include "core/text.hpp"

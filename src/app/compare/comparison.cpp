@@ -1,6 +1,5 @@
 #include "comparison.hpp"
 
-#include <algorithm>
 #include <array>
 #include <map>
 
@@ -29,7 +28,7 @@ template <typename Tensors, typename Is>
 std::optional<std::size_t> only_one(const Tensors& tensors, const std::vector<Index>& shape,
                                     const Is& is) {
     std::optional<std::size_t> found;
-    for (std::size_t at = 0; at < tensors.size(); ++at) {
+    for (const std::size_t at : indices(tensors)) {
         if (is(tensors[at].name) && tensors[at].shape == shape) {
             if (found) {
                 return std::nullopt;
@@ -70,10 +69,10 @@ class Matcher {
             return natural_less(a, b);
         };
         std::map<std::string, NamedPair, decltype(less)> places(less);
-        for (std::size_t i = 0; i < tested_.size(); ++i) {
+        for (const std::size_t i : indices(tested_)) {
             places[tested_[i].name].tested = i;
         }
-        for (std::size_t i = 0; i < reference_.size(); ++i) {
+        for (const std::size_t i : indices(reference_)) {
             places[reference_[i].name].reference = i;
         }
         for (const auto& [name, at] : places) {
@@ -198,7 +197,7 @@ void note_dtypes(ComparisonResult& outcome, bool is_strict) {
     for (const auto& [dtype, count] : by_dtype) {
         outcome.notes.push_back(counted(count, "tensor") + (count == 1 ? " has" : " have") +
                                 " another dtype in the reference: compared as " +
-                                std::string(torch_name(dtype)) +
+                                torch_name(dtype) +
                                 (is_strict ? "" : " (--strict_dtype makes it a difference)"));
     }
 }

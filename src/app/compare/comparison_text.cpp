@@ -38,7 +38,7 @@ const std::vector<Index>& shape_of(const ComparedTensor& row) {
 }
 
 std::string side_text(const std::optional<TensorSide>& side) {
-    return side ? std::string(torch_name(side->dtype)) + " " + shape_text(side->shape) : "-";
+    return side ? torch_name(side->dtype) + " " + shape_text(side->shape) : "-";
 }
 
 /// Tensors that differ alike, such as one of each layer: a row of the table.
@@ -72,7 +72,7 @@ std::string name_text(const DifferenceRow& row) {
     }
     std::string text;
     const auto components = split(row.first->name, '.');
-    for (std::size_t i = 0; i < components.size(); ++i) {
+    for (const std::size_t i : indices(components)) {
         const std::set<Index>& numbers = row.numbers[i];
         text += (i == 0 ? "" : ".") +
                 (numbers.size() > 1 ? "{" + ranges_text({numbers.begin(), numbers.end()}) + "}"
@@ -90,7 +90,7 @@ std::string place_text(const DifferenceRow& row, const ComparedTensor& tensor, I
     }
     std::vector<std::string_view> numbers;
     const auto components = split(tensor.name, '.');
-    for (std::size_t i = 0; i < components.size(); ++i) {
+    for (const std::size_t i : indices(components)) {
         if (row.numbers[i].size() > 1) {
             numbers.push_back(components[i]);
         }
@@ -139,7 +139,7 @@ std::vector<DifferenceRow> difference_rows(const ComparisonResult& outcome, bool
         }
         DifferenceRow& row = rows[at->second];
         row.add(tensor);
-        for (std::size_t i = 0; i < numbers.size(); ++i) {
+        for (const std::size_t i : indices(numbers)) {
             row.numbers[i].merge(numbers[i]);
         }
     }
@@ -215,8 +215,7 @@ ordered_json number_json(double value) {
 }
 
 ordered_json side_json(const std::optional<TensorSide>& side) {
-    return side ? ordered_json{{"dtype", std::string(torch_name(side->dtype))},
-                               {"shape", side->shape}}
+    return side ? ordered_json{{"dtype", torch_name(side->dtype)}, {"shape", side->shape}}
                 : ordered_json();
 }
 
@@ -232,7 +231,7 @@ ordered_json tensor_json(const ComparedTensor& row) {
                          {"reference", side_json(row.reference)}};
     json["tied_to"] = row.tied_to.empty() ? ordered_json() : ordered_json(row.tied_to);
     if (row.found.n_elements > 0) {
-        json["compared_as"] = std::string(torch_name(row.compared_as));
+        json["compared_as"] = torch_name(row.compared_as);
         json["elements"] = row.found.n_elements;
         json["different"] = row.found.n_different;
         json["different_bits"] = row.found.n_unequal_bits;

@@ -90,8 +90,7 @@ class DirectoryCheck {
 
   private:
     void choose_files(const std::vector<std::string>& names) {
-        std::vector<std::string> found;
-        std::ranges::copy_if(names, std::back_inserter(found), [](const std::string& name) {
+        auto found = collect_list<std::string>(names, std::identity(), [](const std::string& name) {
             return name.ends_with(".safetensors");
         });
         std::set<std::string> wanted{kSingle};
@@ -137,7 +136,7 @@ class DirectoryCheck {
     std::set<std::string> named_files() {
         std::set<std::string> names;
         for (const std::string& file : index_->files) {
-            if (file.find('/') == std::string::npos) {
+            if (!has_part(file, '/')) {
                 names.insert(file);
             } else {
                 problems_.add(ErrorCode::corrupt, "the index names the file " + printable(file) +
@@ -260,8 +259,7 @@ class DirectoryCheck {
         if (unreadable_.empty() && !model_.is_gguf && dtype && size_of(*dtype) > 1 &&
             torch_name(*dtype) != stated) {
             problems_.add(ErrorCode::corrupt, "config.json says dtype " + printable(stated) +
-                                                  ", most tensors are " +
-                                                  std::string(torch_name(*dtype)));
+                                                  ", most tensors are " + torch_name(*dtype));
         }
     }
 

@@ -1,7 +1,6 @@
 #include "bind_adapter.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <string_view>
@@ -111,7 +110,7 @@ class AdapterBinder {
             throw;
         }
         plan::Ledger& ledger = model_.binding.ledger;
-        std::ranges::move(parts.replaced, std::back_inserter(ledger.ignored));
+        append_all(ledger.ignored, std::move(parts.replaced));
         if (parts.adapter.tensors.empty() && parts.adapter.shards.empty()) {
             return;  // PEFT's names, but nothing trained
         }
@@ -176,7 +175,7 @@ class AdapterBinder {
         if (lora_ == Lora::drop) {
             plan::Ledger left_out;
             leave_out(stored, left_out);
-            std::ranges::move(left_out.ignored, std::back_inserter(catalogue.ignored));
+            append_all(catalogue.ignored, std::move(left_out.ignored));
             bind_alone(model_, job_, std::move(catalogue));
             model_.binding.warnings.push_back(dropped_warning());
             return;
@@ -215,7 +214,7 @@ class AdapterBinder {
         if (is_folded) {
             put_in_place(std::move(adapter.trained));
         } else {
-            std::ranges::move(adapter.trained.targets, std::back_inserter(adapter.factors.targets));
+            append_all(adapter.factors.targets, std::move(adapter.trained.targets));
             add_to_account(adapter.trained.ledger);
         }
         take_adapter(saved_beside(std::move(adapter.factors), model_.has_model && has_own_base));
@@ -318,7 +317,7 @@ class AdapterBinder {
             adapter.same,
             [&](const plan::SamePair& pair) { return adapter.targets[pair.target].name; });
         std::ranges::stable_sort(adapter.targets, natural_less, &plan::Target::name);
-        for (std::size_t i = 0; i < compared.size(); ++i) {
+        for (const std::size_t i : indices(compared)) {
             adapter.same[i].target = static_cast<std::size_t>(
                 std::ranges::find(adapter.targets, compared[i], &plan::Target::name) -
                 adapter.targets.begin());
@@ -399,7 +398,7 @@ class AdapterBinder {
     void add_to_account(plan::Ledger& apart) {
         plan::Ledger& ledger = model_.binding.ledger;
         ledger.padding += apart.padding;
-        std::ranges::move(apart.ignored, std::back_inserter(ledger.ignored));
+        append_all(ledger.ignored, std::move(apart.ignored));
     }
 
     plan::Binding bind_saved(Catalogue adapter) const {
@@ -470,14 +469,13 @@ class AdapterBinder {
         std::vector<std::string> missing;
         for (const adapters::Module& module : modules) {
             const std::string name = plan::renamed(*model_.recipe, module.path + ".weight");
-            const auto at = by_source.find(name);
-            const bool is_other = module.is_matrix && at != by_source.end() &&
-                                  at->second->shape.size() == 2 &&
-                                  at->second->shape != std::vector{module.n_out, module.n_in} &&
-                                  at->second->shape != std::vector{module.n_in, module.n_out};
+            auto* const at = find_value(by_source, name);
+            const bool is_other = module.is_matrix && at != nullptr && (*at)->shape.size() == 2 &&
+                                  (*at)->shape != std::vector{module.n_out, module.n_in} &&
+                                  (*at)->shape != std::vector{module.n_in, module.n_out};
             if (is_other) {
                 throw Error(ErrorCode::mismatch,
-                            at->second->name + " is " + shape_text(at->second->shape) +
+                            (*at)->name + " is " + shape_text((*at)->shape) +
                                 ", but the adapter of " + printable(module.path) + " is for " +
                                 shape_text(std::vector{module.n_out, module.n_in}),
                             "give the model that the adapter was trained on with --base");
@@ -485,8 +483,8 @@ class AdapterBinder {
             const std::string below = name.substr(0, name.rfind('.') + 1);
             const auto inside = held.lower_bound(below);
             const bool is_there = inside != held.end() && inside->starts_with(below);
-            if (!is_there && module.path.find(".experts.") == std::string::npos &&
-                !is_tied_head(name) && !is_of_tree(model_, module.path + ".weight")) {
+            if (!is_there && !has_part(module.path, ".experts.") && !is_tied_head(name) &&
+                !is_of_tree(model_, module.path + ".weight")) {
                 missing.push_back(module.path);
             }
         }

@@ -1,6 +1,5 @@
 #include "bind_alone.hpp"
 
-#include <algorithm>
 #include <map>
 #include <set>
 #include <string>
@@ -65,9 +64,9 @@ class ModuleNames {
     }
 
     [[nodiscard]] std::string of(const std::string& name) const {
-        const auto found = of_names_.find(name);
-        if (found != of_names_.end()) {
-            return found->second;
+        auto* const found = find_value(of_names_, name);
+        if (found != nullptr) {
+            return *found;
         }
         const std::string_view own = without_model(name);
         return "." + std::string(own.substr(0, own.find('.')));
@@ -143,12 +142,11 @@ void require_types(const std::vector<Target>& reference, const std::vector<Targe
         types.emplace(target.name, target.dtype);
     }
     for (const Target& target : reference) {
-        const auto own = types.find(target.name);
-        if (own != types.end() && own->second != target.dtype) {
+        auto* const own = find_value(types, target.name);
+        if (own != nullptr && *own != target.dtype) {
             throw Error(ErrorCode::mismatch,
-                        target.name + " is " + std::string(torch_name(target.dtype)) + " in " +
-                            shown(of) + " and " + std::string(torch_name(own->second)) +
-                            " in the checkpoint",
+                        target.name + " is " + torch_name(target.dtype) + " in " + shown(of) +
+                            " and " + torch_name(*own) + " in the checkpoint",
                         "give --dtype, in which both are written");
         }
     }

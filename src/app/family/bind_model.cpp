@@ -73,9 +73,8 @@ void look_at_experts(const models::Config& config, const Targets& targets,
                      std::vector<Warning>& out) {
     constexpr std::array kFields = {"num_experts", "num_local_experts", "n_routed_experts",
                                     "moe_num_experts"};
-    const bool is_there = std::ranges::any_of(targets, [](const plan::Target& target) {
-        return target.name.find("expert") != std::string::npos;
-    });
+    const bool is_there = std::ranges::any_of(
+        targets, [](const plan::Target& target) { return has_part(target.name, "expert"); });
     for (const char* field : kFields) {
         const Index experts = is_there ? 0 : config.integer(field).value_or(0);
         if (experts > 1) {
@@ -88,8 +87,7 @@ void look_at_experts(const models::Config& config, const Targets& targets,
 
 /// Outside numbered layers, and no embedding, norm or pooler.
 bool could_be_head(std::string_view name) {
-    const bool is_embedding =
-        name.find("embed") != std::string_view::npos && name.find("embed_out") == std::string::npos;
+    const bool is_embedding = has_part(name, "embed") && !has_part(name, "embed_out");
     const bool is_in_tower =
         std::ranges::any_of(kTowers, [&](const Tower& tower) { return belongs_to(tower, name); });
     return !is_embedding && !is_in_tower && !stack_layer_of(name) &&
@@ -102,7 +100,7 @@ void look_at_head(const HeldModel& prepared, const Targets& targets, std::vector
     // A recipe asks for the head of a value model itself.
     const bool is_asked_for = prepared.is_value && models::promises_tensors(*prepared.recipe);
     const std::string name = names.empty() || is_asked_for ? "" : names.front();
-    const auto is_of = [&](std::string_view kind) { return name.find(kind) != std::string::npos; };
+    const auto is_of = [&](std::string_view kind) { return has_part(name, kind); };
     const bool classifies =
         is_of("Classification") || is_of("QuestionAnswering") || is_of("MultipleChoice");
     const auto tied = prepared.symbols->try_value("tied");
@@ -112,7 +110,7 @@ void look_at_head(const HeldModel& prepared, const Targets& targets, std::vector
         return;
     }
     const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
-        const bool is_languages = target.name.find("lm_head") != std::string::npos;
+        const bool is_languages = has_part(target.name, "lm_head");
         return could_be_head(target.name) && !(classifies && is_languages);
     });
     if (!is_there) {
@@ -190,7 +188,7 @@ void look_at_code(const models::Config& config, const ModelFiles& files,
     for (const std::string& key : config.keys("auto_map")) {
         const std::string text = config.text("auto_map." + key).value_or("");
         const std::string file = text.substr(0, text.find('.')) + ".py";
-        if (!text.empty() && text.find("--") == std::string::npos &&
+        if (!text.empty() && !has_part(text, "--") &&
             std::ranges::count(files.assets, file, &publish::Asset::name) == 0 &&
             std::ranges::count(missing, file) == 0) {
             missing.push_back(file);
@@ -294,8 +292,7 @@ void bind_whole(HeldModel& model, const Job& job, Catalogue catalogue) {
 }  // namespace
 
 void bind_model(HeldModel& model, const Job& job, Catalogue catalogue) {
-    const auto ranks = catalogue.facts.find(formats::kShardRanks);
-    const Index n_ranks = ranks == catalogue.facts.end() ? 0 : ranks->second;
+    const Index n_ranks = copy_or(find_value(catalogue.facts, formats::kShardRanks), 0);
     try {
         bind_whole(model, job, std::move(catalogue));
     } catch (Error& error) {

@@ -53,8 +53,7 @@ void require_fp32(const Target& target, std::string_view state) {
     if (target.stored != DType::f32) {
         throw Error(ErrorCode::unsupported,
                     std::string(state) + " of " + printable(target.name) + " is " +
-                        std::string(torch_name(target.stored)) +
-                        ", and only fp32 states are carried over",
+                        torch_name(target.stored) + ", and only fp32 states are carried over",
                     kWeightsOnly);
     }
 }
@@ -104,7 +103,7 @@ class StateBinder {
         if (name != kMaster || !is_own_) {
             add_ledger(binding.ledger);
         }
-        std::ranges::move(binding.targets, std::back_inserter(model_.binding.targets));
+        append_all(model_.binding.targets, std::move(binding.targets));
     }
 
     /// The parameters of the first state that is bound in its place, by the targets' names.
@@ -196,10 +195,10 @@ class StateBinder {
             by_name.emplace(target.name, &target);
         }
         for (Target& weight : model_.binding.targets) {
-            const auto found = by_name.find(weight.name);
-            if (found != by_name.end()) {
-                require_fp32(*found->second, kMaster);
-                visit(weight, *found->second);
+            auto* const found = find_value(by_name, weight.name);
+            if (found != nullptr) {
+                require_fp32(**found, kMaster);
+                visit(weight, **found);
             }
         }
     }
@@ -226,7 +225,7 @@ class StateBinder {
         each_master([&](Target& weight, Target& master) {
             if (!is_own_) {
                 std::swap(weight.operands, master.operands);
-                std::ranges::move(master.operands, std::back_inserter(weight.replicas));
+                append_all(weight.replicas, std::move(master.operands));
                 for (plan::Operand& replica : weight.replicas) {
                     replica.own_type = weight.stored;
                 }
@@ -276,7 +275,7 @@ class StateBinder {
         ledger.consumed += more.consumed;
         ledger.replica += more.replica;
         ledger.padding += more.padding;
-        ledger.ignored.insert(ledger.ignored.end(), more.ignored.begin(), more.ignored.end());
+        append_all(ledger.ignored, more.ignored);
     }
 
     HeldModel& model_;
@@ -320,9 +319,8 @@ reshape::OptimizerToWrite to_write(const std::string& family,
     out.parameters = std::move(parameters);
     out.family = family;
     out.step = optimizer.step.value_or(0);
-    const auto iteration = whole.facts.find("iteration");
-    out.iteration =
-        iteration != whole.facts.end() ? iteration->second : static_cast<Index>(out.step);
+    auto* const iteration = find_value(whole.facts, "iteration");
+    out.iteration = iteration != nullptr ? *iteration : static_cast<Index>(out.step);
     out.groups = optimizer.groups;
     out.scheduler = optimizer.scheduler;
     return out;
@@ -358,8 +356,8 @@ std::vector<std::string> other_steps(const Catalogue& whole) {
         }
     };
     const auto add_fact = [&](const char* fact, const char* what) {
-        if (const auto found = whole.facts.find(fact); found != whole.facts.end()) {
-            compare(what, static_cast<double>(found->second));
+        if (auto* const found = find_value(whole.facts, fact)) {
+            compare(what, static_cast<double>(*found));
         }
     };
     add_fact("iteration", "the iteration");
@@ -372,14 +370,14 @@ std::vector<std::string> other_steps(const Catalogue& whole) {
     // torch's schedulers count from 0, DeepSpeed's from -1.
     for (const auto& [name, ahead] :
          {std::pair("last_epoch", 0), std::pair("last_batch_iteration", 1)}) {
-        const auto stated = whole.optimizer.scheduler.find(name);
-        if (stated == whole.optimizer.scheduler.end()) {
+        auto* const stated = find_value(whole.optimizer.scheduler, name);
+        if (stated == nullptr) {
             continue;
         }
-        const auto value = nlohmann::json::parse(stated->second, nullptr, false);
+        const auto value = nlohmann::json::parse(*stated, nullptr, false);
         if (!value.is_number()) {
             throw Error(ErrorCode::corrupt,
-                        std::string(name) + " of the scheduler is " + printable(stated->second) +
+                        std::string(name) + " of the scheduler is " + printable(*stated) +
                             ", which is no number",
                         kWeightsOnly);
         }

@@ -65,7 +65,7 @@ std::string name_in_template(const Checkpoint& like, const fs::path& file) {
 
 void require_template(const Checkpoint& like) {
     const catalogue::Catalogue& catalogue = like.catalogue;
-    if (std::ranges::find(kFormats, catalogue.format) == kFormats.end()) {
+    if (!contains(kFormats, catalogue.format)) {
         throw Error(ErrorCode::unsupported,
                     "the template " + printable(like.root.string()) + " is a " + catalogue.format +
                         " checkpoint",

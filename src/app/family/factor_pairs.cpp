@@ -309,7 +309,7 @@ std::vector<plan::SamePair> same_of(const plan::Binding& whole,
                                     const std::vector<std::vector<std::uint32_t>>& made_of) {
     std::vector<plan::SamePair> same;
     for (const plan::SamePair& pair : whole.same) {
-        for (std::size_t i = 0; i < targets.size(); ++i) {
+        for (const std::size_t i : indices(targets)) {
             if (std::ranges::count(made_of[i], pair.target) > 0) {
                 same.push_back({pair.stored_name, i, 0, targets[i].replicas.size(), pair.why});
             }
@@ -357,7 +357,7 @@ class PairCutter {
     /// Error where a product is no part of a model of the family, or not of its rows and columns.
     void cut_all(CutFactors& cut) const {
         const ProductCheck check(form_, is_for_peft_);
-        for (std::size_t i = 0; i < products_.size(); ++i) {
+        for (const std::size_t i : indices(products_)) {
             check.require_placed(products_[i], places_.stored[i]);
         }
         for (const plan::TensorPlaces& tensor : places_.tensors) {
@@ -558,7 +558,7 @@ CutFactors cut_for_modules(const plan::Binding& whole, const HeldModel& framewor
             PairCutter(whole, std::move(apart), *tree, tree->training->passing(), true)
                 .cut_all(others);
         }
-        std::ranges::move(others.targets, std::back_inserter(cut.targets));
+        append_all(cut.targets, std::move(others.targets));
         cut.uses.merge(others.uses);
     }
     require_modules(cut);

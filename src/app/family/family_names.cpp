@@ -6,7 +6,6 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "adapters/separate.hpp"
@@ -55,8 +54,8 @@ class Family {
   public:
     explicit Family(const models::Recipe& recipe, bool has_adapter_alone = false)
         : recipe_(recipe), has_adapter_alone_(has_adapter_alone) {
-        const auto at = std::ranges::find(recipe.hub, kLogicalEmbedding, &models::Line::logical);
-        embedding_ = at == recipe.hub.end() ? nullptr : &*at;
+        auto* const at = find_item(recipe.hub, kLogicalEmbedding, &models::Line::logical);
+        embedding_ = at;
     }
 
     /// Null where the family has none.
@@ -102,14 +101,6 @@ class Family {
     const models::Line* embedding_ = nullptr;
 };
 
-/// The embedding's name parted before the last two of its parts: "model." "embed_tokens.weight".
-std::pair<std::string, std::string> parted(const std::string& name) {
-    std::size_t dot = name.rfind('.');
-    dot = dot == std::string::npos || dot == 0 ? dot : name.rfind('.', dot - 1);
-    const std::size_t end = dot == std::string::npos ? 0 : dot + 1;
-    return {name.substr(0, end), name.substr(end)};
-}
-
 /// What stands before the embedding's own name in the checkpoint: of one model, or of several.
 std::vector<std::string> stored_beginnings(const Names& names, const std::string& own) {
     std::vector<std::string> beginnings;
@@ -124,10 +115,9 @@ std::vector<std::string> stored_beginnings(const Names& names, const std::string
 
 /// The part of a larger model that a beginning names; "" for the model itself.
 std::string_view text_side(std::string_view beginning) {
-    const auto at = std::ranges::find_if(kTextParts, [&](std::string_view part) {
-        return beginning.find(part) != std::string_view::npos;
-    });
-    return at == kTextParts.end() ? std::string_view() : *at;
+    auto* const at =
+        find_where(kTextParts, [&](std::string_view part) { return has_part(beginning, part); });
+    return at == nullptr ? std::string_view() : *at;
 }
 
 /// "a.b." of names that all begin with it.
@@ -165,7 +155,7 @@ std::optional<Beginning> text_beginning(const Family& family, const Names& names
     if (family.embedding() == nullptr) {
         return std::nullopt;
     }
-    const auto [of_family, own] = parted(family.embedding()->name.text);
+    const auto [of_family, own] = split_name(family.embedding()->name.text);
     const auto stored = stored_beginnings(names, own);
     const bool lacks_part =
         stored.size() == 1 && !text_side(of_family).empty() && text_side(stored.front()).empty();
@@ -282,7 +272,7 @@ void require_family_names(const models::Recipe& recipe, const models::Symbols& s
         has_family_names(family, names)) {
         return;
     }
-    const auto [of_family, own] = parted(embedding->name.text);
+    const auto [of_family, own] = split_name(embedding->name.text);
     const auto stored = stored_beginnings(names, own);
     const auto n_below = [&](const std::string& beginning) {
         return std::ranges::count_if(

@@ -52,8 +52,8 @@ class Folder {
         const adapters::Settings settings =
             modules.empty() ? adapters::Settings() : base_.resolve_modules(modules);
         for (adapters::Module& module : modules) {
-            if (const auto use = base_.uses.find(module.path); use != base_.uses.end()) {
-                module.rank *= use->second.n_pairs;
+            if (auto* const use = find_value(base_.uses, module.path)) {
+                module.rank *= use->n_pairs;
             }
         }
         attachment.settings = &settings;
@@ -126,21 +126,21 @@ class Folder {
             by_name.emplace(target.name, &target);
             by_name.emplace(target.source, &target);
         }
-        for (std::size_t i = 0; i < modules.size(); ++i) {
-            const auto found = base_.uses.find(modules[i].path);
-            if (found == base_.uses.end()) {
+        for (const std::size_t i : indices(modules)) {
+            auto* const found = find_value(base_.uses, modules[i].path);
+            if (found == nullptr) {
                 continue;
             }
-            const FactorUse& use = found->second;
+            const FactorUse& use = *found;
             const std::string& name = use.parameter.parts.front().target;
-            const auto at = by_name.find(name);
-            if (at == by_name.end()) {
+            auto* const at = find_value(by_name, name);
+            if (at == nullptr) {
                 throw Error(
                     ErrorCode::mismatch,
                     "the adapter changes " + printable(name) + ", which the base does not hold",
                     "give the model that the adapter was trained on with --base");
             }
-            const plan::Target& target = *at->second;
+            const plan::Target& target = **at;
             const auto n = target.shape.size();
             if (n < 2 || target.shape[n - 2] != use.n_rows || target.shape[n - 1] != use.n_cols ||
                 target.volume() != use.parameter.n_batches * use.n_rows * use.n_cols) {

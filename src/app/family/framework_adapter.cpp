@@ -80,7 +80,7 @@ class FactorSorter {
                                 "is not read",
                             kMergeThere);
             }
-            if (name.find(kExperts) != std::string::npos && !is_of_each(item, factors)) {
+            if (has_part(name, kExperts) && !is_of_each(item, factors)) {
                 throw Error(ErrorCode::unsupported,
                             printable(name) + " " + shape_text(shape_of(item)) +
                                 " is of an adapter of experts that is not stored as one pair of "
@@ -114,7 +114,7 @@ class FactorSorter {
     void move(std::vector<Item>& from, std::vector<Item>& to) const {
         const auto factors = std::stable_partition(from.begin(), from.end(), [&](const Item& item) {
             const std::string& name = item.name;
-            return name.find(of_adapter_) == std::string::npos;
+            return !has_part(name, of_adapter_);
         });
         to.assign(std::make_move_iterator(factors), std::make_move_iterator(from.end()));
         from.erase(factors, from.end());
@@ -146,8 +146,8 @@ class FactorSorter {
     /// each tensor-parallel rank; rows that lie by ranks are in no order of the model's.
     [[nodiscard]] bool is_of_each(const catalogue::Tensor& tensor, const Catalogue& factors) const {
         const std::string& name = tensor.name;
-        const bool is_stack = name.find("layers.mlp.") != std::string::npos;
-        if (name.find(".experts.experts.linear_") == std::string::npos ||
+        const bool is_stack = has_part(name, "layers.mlp.");
+        if (!has_part(name, ".experts.experts.linear_") ||
             tensor.shape.size() != (is_stack ? 4U : 3U)) {
             return false;
         }
@@ -160,7 +160,7 @@ class FactorSorter {
         const auto stated =
             factors.facts.contains("etp") ? factors.facts.find("etp") : factors.facts.find("tp");
         const Index ranks = stated == factors.facts.end() ? 0 : stated->second;
-        return begins.size() == 1 || ranks == 1 || static_cast<Index>(begins.size()) == 2 * ranks;
+        return begins.size() == 1 || ranks == 1 || std::ssize(begins) == 2 * ranks;
     }
 
     const models::LoraNames& names_;
@@ -276,8 +276,8 @@ std::optional<HeldModel> prepare_base(const ModelFiles& files, const JobModel& c
         catalogue.facts.insert(std::move(is_alone));
         catalogue.dialect = dialect;
     }
-    std::ranges::move(adapter.tensors, std::back_inserter(catalogue.tensors));
-    std::ranges::move(adapter.shards, std::back_inserter(catalogue.shards));
+    append_all(catalogue.tensors, std::move(adapter.tensors));
+    append_all(catalogue.shards, std::move(adapter.shards));
     return prepared;
 }
 

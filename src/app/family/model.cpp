@@ -44,9 +44,8 @@ const models::Dialect* dialect_of(const models::RecipeLibrary& library, TensorNa
     if (names != TensorNames::module || (stated != nullptr && stated->has_own_names)) {
         return stated;
     }
-    const auto& formats = formats::all_formats();
-    const auto at = std::ranges::find(formats, catalogue.format, &formats::Format::name);
-    return at == formats.end() ? stated : library.find_dialect((*at)->dialect);
+    const formats::Format* const format = formats::find_format(catalogue.format);
+    return format == nullptr ? stated : library.find_dialect(format->dialect);
 }
 
 /// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
@@ -169,9 +168,7 @@ const models::Dialect& known_dialect(const models::RecipeLibrary& library,
 /// training checkpoint has an entry for a tied one, too.
 bool is_headless_class(const HeldModel& prepared) {
     const auto names = prepared.config.architectures();
-    const auto is_called = [&](const char* part) {
-        return names.front().find(part) != std::string::npos;
-    };
+    const auto is_called = [&](const char* part) { return has_part(names.front(), part); };
     if (names.empty() || is_called("LMHead")) {
         return false;
     }
@@ -224,7 +221,7 @@ void name_trained_classes(models::Config& config, HeldModel& prepared) {
         prepared.notes.emplace_back(
             "config.json's architectures is a text: the written one has a list, as loaders want");
     }
-    for (std::size_t i = 0; i < stated.size(); ++i) {
+    for (const std::size_t i : indices(stated)) {
         if (trained[i] != stated[i]) {
             prepared.notes.push_back(
                 "config.json names the class " + printable(stated[i]) +
@@ -373,10 +370,9 @@ void judge_side_files(HeldModel& prepared, const ModelFiles& files) {
 
 /// The format's name, or that of the framework whose names it holds.
 std::string format_of(const catalogue::Catalogue& catalogue) {
-    const auto& formats = formats::all_formats();
-    const auto at = std::ranges::find(formats, catalogue.format, &formats::Format::name);
-    return at == formats.end() || (*at)->dialect == catalogue.dialect ? catalogue.format
-                                                                      : catalogue.dialect;
+    const formats::Format* const format = formats::find_format(catalogue.format);
+    return format == nullptr || format->dialect == catalogue.dialect ? catalogue.format
+                                                                     : catalogue.dialect;
 }
 
 /// Exact cover proves that nothing is missing, not that everything means what the recipe says.
@@ -441,8 +437,8 @@ bool holds_adapter_only(const catalogue::Catalogue& catalogue) {
 }
 
 bool shares_embeddings(const catalogue::Catalogue& catalogue) {
-    const auto shared = catalogue.facts.find(formats::kSharedEmbeddings);
-    return shared != catalogue.facts.end() && shared->second == 1;
+    auto* const shared = find_value(catalogue.facts, formats::kSharedEmbeddings);
+    return shared != nullptr && *shared == 1;
 }
 
 bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {

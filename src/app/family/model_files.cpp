@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <iterator>
 #include <optional>
 #include <set>
 
@@ -116,7 +115,7 @@ void add_tokenizer(const fs::path& directory, const publish::Opener& open, Model
     std::erase_if(assets, [&](const publish::Asset& asset) {
         return std::ranges::count(files.assets, asset.name, &publish::Asset::name) > 0;
     });
-    std::ranges::move(assets, std::back_inserter(files.assets));
+    append_all(files.assets, std::move(assets));
     files.has_tokenizer = publish::has_tokenizer(publish::names_of(files.assets));
 }
 
@@ -161,8 +160,8 @@ Shape stored_shape(const catalogue::Catalogue& catalogue, const models::Recipe& 
     const auto is_it = [&](const auto& one) {
         return models::digits_hidden(plan::renamed(recipe, one.name)) == hidden;
     };
-    const auto tensor = std::ranges::find_if(catalogue.tensors, is_it);
-    if (tensor != catalogue.tensors.end()) {
+    auto* const tensor = find_where(catalogue.tensors, is_it);
+    if (tensor != nullptr) {
         return tensor->shape;
     }
     return std::nullopt;
@@ -176,8 +175,8 @@ void write_by_module_lines(const Reference& reference, const std::string& logica
         return is_of(line) &&
                reference.has(spelled_name(reference, recipe, models::digits_hidden(line.name)));
     };
-    const auto first = std::ranges::find_if(recipe.hub, is_of);
-    if (first == recipe.hub.end() || std::ranges::any_of(recipe.hub, is_known) ||
+    auto* const first = find_where(recipe.hub, is_of);
+    if (first == nullptr || std::ranges::any_of(recipe.hub, is_known) ||
         std::ranges::none_of(recipe.module, is_known)) {
         return;
     }
@@ -207,10 +206,9 @@ void write_by_lines_of(const Reference& reference, models::Recipe& recipe,
 
 /// The module line of the same name and another order of dims.
 const models::Line* twin_of(const models::Line& line, const models::Recipe& recipe) {
-    const auto twin = std::ranges::find_if(recipe.module, [&](const models::Line& other) {
+    return find_where(recipe.module, [&](const models::Line& other) {
         return other.name.text == line.name.text && other.layout.text != line.layout.text;
     });
-    return twin == recipe.module.end() ? nullptr : &*twin;
 }
 
 void settle_order(const Reference& reference, const catalogue::Catalogue& catalogue,
@@ -231,11 +229,11 @@ void settle_order(const Reference& reference, const catalogue::Catalogue& catalo
             one.layout = in_store;
         }
     }
-    const auto told = reference.shapes.find(hidden);
-    const bool is_told = told != reference.shapes.end() && !told->second.empty() &&
-                         of_hub != of_twin && (told->second == *of_hub || told->second == *of_twin);
+    auto* const told = find_value(reference.shapes, hidden);
+    const bool is_told = told != nullptr && !told->empty() && of_hub != of_twin &&
+                         (*told == *of_hub || *told == *of_twin);
     if (is_told) {
-        line.layout = told->second == *of_hub ? line.layout : twin->layout;
+        line.layout = *told == *of_hub ? line.layout : twin->layout;
     } else if (is_tree) {
         line.layout = in_store;
     }

@@ -66,13 +66,12 @@ plan::BitsOf bits_in(const models::Config& config) {
 
 [[noreturn]] void refuse_unscaled(const plan::Target& target) {
     throw Error(ErrorCode::unsupported,
-                printable(target.name) + " is stored as " +
-                    std::string(safetensors_name(target.stored)) +
+                printable(target.name) + " is stored as " + safetensors_name(target.stored) +
                     ", and no tensor holds its scales (NAME_scale_inv or NAME_scale): codes would "
                     "be taken for values",
                 "copy the file that holds the scales; if the values need none, say so in "
                 "config.json: \"dtype\": \"" +
-                    std::string(torch_name(target.stored)) + "\"");
+                    torch_name(target.stored) + "\"");
 }
 
 /// Error(unsupported) for a tensor of codes that no quantisation explains: its integers are no

@@ -131,9 +131,9 @@ std::vector<Respelling> take_base_names(const HeldModel& prepared,
                                         catalogue::Catalogue& catalogue) {
     const WeightNames weights = adapters::changed_weights(catalogue).by_factors;
     const BaseNames base(prepared, catalogue);
-    const auto unknown = std::ranges::find_if(
-        weights, [&](const std::string& weight) { return !base.has_weight(weight); });
-    if (base.empty() || prepared.framework != nullptr || unknown == weights.end()) {
+    auto* const unknown =
+        find_where(weights, [&](const std::string& weight) { return !base.has_weight(weight); });
+    if (base.empty() || prepared.framework != nullptr || unknown == nullptr) {
         return {};
     }
     if (const auto way = only_way(weights, *unknown, base)) {

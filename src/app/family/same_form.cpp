@@ -25,7 +25,7 @@ constexpr std::string_view kLayers = "decoder.layers.";
 bool has_name_with(const Catalogue& catalogue, std::string_view part) {
     const auto has = [&](const auto& item) {
         const std::string_view name = item.name;
-        return name.find(part) != std::string_view::npos;
+        return has_part(name, part);
     };
     return std::ranges::any_of(catalogue.tensors, has) ||
            std::ranges::any_of(catalogue.shards, has);

@@ -1,7 +1,5 @@
 #include "saved_type.hpp"
 
-#include <algorithm>
-#include <iterator>
 #include <string>
 #include <vector>
 
@@ -106,8 +104,7 @@ std::vector<std::string> stored_names_in(const catalogue::Catalogue& catalogue) 
 void require_saved_names(const models::Config& config, const models::Recipe& recipe,
                          const models::SavedModel& saved, bool has_recipe,
                          const std::vector<std::string>& names) {
-    std::vector<std::string> renamed;
-    std::ranges::copy_if(names, std::back_inserter(renamed), [&](const std::string& name) {
+    auto renamed = collect_list<std::string>(names, std::identity(), [&](const std::string& name) {
         return plan::passes_unlisted(recipe, name) && saved.is_renamed(name, has_recipe);
     });
     if (renamed.empty()) {

@@ -10,11 +10,10 @@
 namespace shardweld::app {
 
 bool is_shown(const models::Recipe& recipe, const models::Dialect& dialect) {
-    const auto& formats = formats::all_formats();
     const auto all = models::verifications_of(recipe);
     return std::ranges::any_of(all, [&](const models::Verification& one) {
-        const auto at = std::ranges::find(formats, one.format, &formats::Format::name);
-        const std::string_view names = at == formats.end() ? one.format : (*at)->dialect;
+        const formats::Format* const format = formats::find_format(one.format);
+        const std::string_view names = format == nullptr ? one.format : format->dialect;
         return one.level == models::Verified::files && (names.empty() || names == dialect.name);
     });
 }

@@ -34,21 +34,12 @@ std::set<std::string> stored_names(const catalogue::Catalogue& catalogue,
 }
 
 const models::Line* line_of(const models::Recipe& recipe, std::string_view logical) {
-    const auto at = std::ranges::find(recipe.hub, logical, &models::Line::logical);
-    return at == recipe.hub.end() ? nullptr : &*at;
+    return find_item(recipe.hub, logical, &models::Line::logical);
 }
 
 bool holds_composite(const std::set<std::string>& names) {
     const auto first = names.lower_bound(std::string(kOfComposites));
     return first != names.end() && first->starts_with(kOfComposites);
-}
-
-/// "a.b.c.weight" as "a.b." and "c.weight".
-std::pair<std::string, std::string> split_name(const std::string& name) {
-    std::size_t dot = name.rfind('.');
-    dot = dot == std::string::npos || dot == 0 ? dot : name.rfind('.', dot - 1);
-    return dot == std::string::npos ? std::pair(std::string(), name)
-                                    : std::pair(name.substr(0, dot + 1), name.substr(dot + 1));
 }
 
 /// Without what both end in: "model.language_model." and "language_model." differ in "model.".
@@ -148,9 +139,8 @@ std::vector<const catalogue::Piece*> parts_of(const Tensor& tensor) {
 bool has_rows_of_vocabulary(const Tensor& tensor, const models::Config& config) {
     constexpr std::array<std::string_view, 4> kTables = {"embed", "lm_head", "wte", "output"};
     return tensor.shape.front() == config.integer("vocab_size").value_or(0) &&
-           std::ranges::any_of(kTables, [&](std::string_view word) {
-               return tensor.name.find(word) != std::string::npos;
-           });
+           std::ranges::any_of(kTables,
+                               [&](std::string_view word) { return has_part(tensor.name, word); });
 }
 
 /// Rows are cut into parts of equal size, the last one is what is left (torch.chunk).
@@ -169,6 +159,13 @@ bool proves(const Tensor& tensor, const models::Config& config, Index n_ranks) {
 }
 
 }  // namespace
+
+std::pair<std::string, std::string> split_name(const std::string& name) {
+    std::size_t dot = name.rfind('.');
+    dot = dot == std::string::npos || dot == 0 ? dot : name.rfind('.', dot - 1);
+    return dot == std::string::npos ? std::pair(std::string(), name)
+                                    : std::pair(name.substr(0, dot + 1), name.substr(dot + 1));
+}
 
 std::optional<BasePrefix> find_base_prefix(const catalogue::Catalogue& catalogue,
                                            const models::Recipe& recipe) {

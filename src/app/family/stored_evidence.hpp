@@ -5,6 +5,7 @@
 
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "models/config.hpp"
@@ -22,6 +23,9 @@ struct BasePrefix {
     std::string of_recipe;  ///< "model."
     std::string stored;     ///< "" in LlamaModel, "transformer." in LlamaForQuestionAnswering
 };
+
+/// "a.b.c.weight" as "a.b." and "c.weight".
+std::pair<std::string, std::string> split_name(const std::string& name);
 
 /// Found by where the embedding stands. nullopt where it stands as the recipe says, or nowhere, or
 /// behind a prefix that no such class has.

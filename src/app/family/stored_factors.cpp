@@ -168,25 +168,26 @@ Bytes spread_shared(Catalogue& factors, const models::LoraNames& names) {
         const bool is_up = tensor.name.ends_with(names.up);
         const std::size_t rank = tensor.shape.size();
         if ((!is_up && !tensor.name.ends_with(names.down)) || rank < 2 ||
-            tensor.name.find(kExperts) == std::string::npos) {
+            !has_part(tensor.name, kExperts)) {
             continue;
         }
         const std::string& end = is_up ? names.up : names.down;
-        const auto other = shapes.find(tensor.name.substr(0, tensor.name.size() - end.size()) +
-                                       (is_up ? names.down : names.up));
-        if (other == shapes.end() || other->second.size() != rank + 1) {
+        auto* const other =
+            find_value(shapes, tensor.name.substr(0, tensor.name.size() - end.size()) +
+                                   (is_up ? names.down : names.up));
+        if (other == nullptr || other->size() != rank + 1) {
             continue;
         }
         const std::size_t axis = rank - 2;
         copied -= catalogue::stored_bytes(tensor);
         std::vector<catalogue::Piece> pieces;
         for (const catalogue::Piece& piece : tensor.pieces) {
-            for (Index expert = 0; expert < other->second[axis]; ++expert) {
+            for (Index expert = 0; expert < (*other)[axis]; ++expert) {
                 pieces.emplace_back(piece).patch = layout::embed(piece.patch, axis, expert);
             }
         }
         tensor.shape.insert(tensor.shape.begin() + static_cast<std::ptrdiff_t>(axis),
-                            other->second[axis]);
+                            (*other)[axis]);
         tensor.pieces = std::move(pieces);
         copied += catalogue::stored_bytes(tensor);
     }
@@ -199,8 +200,8 @@ std::set<std::string> join_segments(Catalogue& factors, const HeldModel& framewo
 
 void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& names,
                       const models::Symbols& symbols, Catalogue& factors) {
-    const auto n_ranks = factors.facts.find(formats::kLoraRowsByRank);
-    if (n_ranks == factors.facts.end()) {
+    auto* const n_ranks = find_value(factors.facts, formats::kLoraRowsByRank);
+    if (n_ranks == nullptr) {
         return;
     }
     for (catalogue::Tensor& tensor : factors.tensors) {
@@ -213,7 +214,7 @@ void undo_rank_orders(const models::LoraForm& form, const models::LoraNames& nam
             if (shared.labels == std::vector<std::string>{"gate", "up"} &&
                 shared.name.match(down, [&](const std::string& s) { return symbols.value(s); })) {
                 const Index n_rows = tensor.shape[tensor.shape.size() - 2];
-                undo_rank_order(tensor, n_ranks->second, {n_rows / 2, n_rows});
+                undo_rank_order(tensor, *n_ranks, {n_rows / 2, n_rows});
                 break;
             }
         }

@@ -255,11 +255,11 @@ void TemplateForm::join_copy(const std::string& copy, const std::string& of) {
 
 std::vector<plan::TensorPiece> TemplateForm::pieces(const std::string& name,
                                                     const std::vector<Index>& shape) const {
-    const auto found = entries_.find(name);
-    if (found == entries_.end()) {
+    auto* const found = find_value(entries_, name);
+    if (found == nullptr) {
         return {};
     }
-    const Entry& entry = found->second;
+    const Entry& entry = *found;
     if (entry.shape != shape) {
         throw Error(ErrorCode::mismatch,
                     "the template has " + name + " as " + shape_text(entry.shape) +

@@ -54,9 +54,9 @@ models::Dialect dialect_for(const models::RecipeLibrary& library, const models::
 /// towers hold on both sides.
 void meet(const models::Dialect& stored, models::Dialect& form) {
     const char* const flag = form.has_own_names ? "tree" : models::kTowers;
-    const auto found = stored.defaults.find(flag);
-    if (stored.has_own_names != form.has_own_names && found != stored.defaults.end()) {
-        form.defaults.insert_or_assign(flag, found->second);
+    auto* const found = find_value(stored.defaults, flag);
+    if (stored.has_own_names != form.has_own_names && found != nullptr) {
+        form.defaults.insert_or_assign(flag, *found);
     }
 }
 
@@ -88,10 +88,10 @@ void regroup(const models::Dialect& form, models::Dialect& stored) {
     }
     stored.fuse.insert(form.fuse.begin(), form.fuse.end());
     stored.defaults.insert(form.defaults.begin(), form.defaults.end());
-    stored.facts.insert(stored.facts.end(), form.facts.begin(), form.facts.end());
+    append_all(stored.facts, form.facts);
     for (const char* const flag : {"tree", models::kTowers}) {
-        if (const auto found = form.defaults.find(flag); found != form.defaults.end()) {
-            stored.defaults.insert_or_assign(flag, found->second);
+        if (auto* const found = find_value(form.defaults, flag)) {
+            stored.defaults.insert_or_assign(flag, *found);
         }
     }
 }

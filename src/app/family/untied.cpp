@@ -1,7 +1,6 @@
 #include "untied.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -88,11 +87,11 @@ Change change_of(const SameRule& rule, const HeldModel& prepared, const ChangedW
 
 /// The name under which a logical tensor would be stored; "" where the model has none.
 std::string stored_name(const HeldModel& prepared, const std::string& logical) {
-    const auto line = std::ranges::find_if(prepared.dialect->store, [&](const models::Line& one) {
+    auto* const line = find_where(prepared.dialect->store, [&](const models::Line& one) {
         return one.logical == logical && one.name.captures.empty() &&
                prepared.symbols->holds(one.condition);
     });
-    return line == prepared.dialect->store.end() ? "" : line->name.text;
+    return line == nullptr ? "" : line->name.text;
 }
 
 /// What a stored tensor has of a pair: the base's matrix, as the base or as the wrapped module has
@@ -113,9 +112,8 @@ Holds held(const std::string& name, const HeldModel& prepared, const std::string
 
 template <typename Item>
 void add_copies(std::vector<Item>& items, const std::string& from, const std::string& to) {
-    std::vector<Item> copies;
-    std::ranges::copy_if(items, std::back_inserter(copies),
-                         [&](const Item& item) { return std::string(item.name) == from; });
+    auto copies = collect_list<Item>(
+        items, std::identity(), [&](const Item& item) { return std::string(item.name) == from; });
     for (Item& copy : copies) {
         copy.name = to;
         items.push_back(std::move(copy));
@@ -123,8 +121,7 @@ void add_copies(std::vector<Item>& items, const std::string& from, const std::st
 }
 
 const catalogue::Tensor* tensor_named(const Catalogue& catalogue, const std::string& name) {
-    const auto at = std::ranges::find(catalogue.tensors, name, &catalogue::Tensor::name);
-    return at == catalogue.tensors.end() ? nullptr : &*at;
+    return find_item(catalogue.tensors, name, &catalogue::Tensor::name);
 }
 
 /// Leaves out a matrix of the base that lacks the rows which another one has.
@@ -171,12 +168,10 @@ void copy_missing(const HeldModel& prepared, const std::string& logical, const s
 
 /// What is the pair's in a family that has a recipe.
 std::vector<SameRule> pairs_of(const HeldModel& prepared) {
-    std::vector<SameRule> pairs;
-    std::ranges::copy_if(
-        prepared.recipe->same, std::back_inserter(pairs), [&](const SameRule& rule) {
+    return collect_list<SameRule>(
+        prepared.recipe->same, std::identity(), [&](const SameRule& rule) {
             return prepared.choice.is_untied || prepared.symbols->holds(rule.condition);
         });
-    return pairs;
 }
 
 Warning warning_of(const Change& change, const HeldModel& prepared, const SameRule& rule) {
@@ -251,8 +246,7 @@ void untie(models::Config& config, const HeldModel& tied) {
     config = models::Config::parse(with_nonfinite(all.dump(2)) + "\n", config.origin());
     for (const SameRule& rule : tied.recipe->same) {
         for (const std::string& field : tied.symbols->deciding_fields(rule.condition)) {
-            if (field.find("tie") != std::string::npos ||
-                field.find("tying") != std::string::npos) {
+            if (has_part(field, "tie") || has_part(field, "tying")) {
                 config.set(field, "false");
             }
         }
@@ -275,9 +269,8 @@ HeldModel prepare_for_fold(ModelFiles files, JobModel choice, Catalogue& catalog
     }
     const ChangedWeights changed = changed_by_adapter(tied, catalogue);
     const std::vector<SameRule> pairs = pairs_of(tied);
-    std::vector<Change> changes;
-    std::ranges::transform(pairs, std::back_inserter(changes),
-                           [&](const SameRule& rule) { return change_of(rule, tied, changed); });
+    auto changes = collect_list<Change>(
+        pairs, [&](const SameRule& rule) { return change_of(rule, tied, changed); });
     if (!choice.is_untied && std::ranges::none_of(changes, &Change::unties)) {
         return tied;
     }
@@ -288,7 +281,7 @@ HeldModel prepare_for_fold(ModelFiles files, JobModel choice, Catalogue& catalog
     choice.is_untied = true;
     HeldModel prepared = prepare_with_adapter(files, choice, catalogue);
     note_spelling(prepared);
-    for (std::size_t i = 0; i < pairs.size(); ++i) {
+    for (const std::size_t i : indices(pairs)) {
         const SameRule& rule = pairs[i];
         if (prepared.symbols->holds(rule.condition)) {
             throw Error(

@@ -187,9 +187,8 @@ std::map<std::string, Index> known_facts(const catalogue::Catalogue& catalogue,
                                          const models::Dialect& dialect) {
     std::map<std::string, Index> facts = catalogue.facts;
     for (const std::string& name : dialect.facts) {
-        const auto claim = catalogue.claims.find(name);
-        const auto number =
-            claim == catalogue.claims.end() ? std::nullopt : parse_index(claim->second);
+        auto* const claim = find_value(catalogue.claims, name);
+        const auto number = claim == nullptr ? std::nullopt : parse_index(*claim);
         if (number) {
             facts.emplace(name, *number);
         }

@@ -47,10 +47,10 @@ std::vector<Warning> both(std::vector<Warning> of_model, const std::vector<Warni
 
 /// Weights whose norms are taken before any part of them is folded, in a file that nobody writes.
 std::vector<plan::Target> normalised_of(const std::vector<plan::Target>& targets) {
-    std::vector<plan::Target> normalised;
-    std::ranges::copy_if(targets, std::back_inserter(normalised), [](const plan::Target& target) {
-        return target.fold && target.fold->norm != plan::Fold::Norm::none;
-    });
+    auto normalised =
+        collect_list<plan::Target>(targets, std::identity(), [](const plan::Target& target) {
+            return target.fold && target.fold->norm != plan::Fold::Norm::none;
+        });
     for (plan::Target& target : normalised) {
         target.file = kFactors;
     }

@@ -33,8 +33,7 @@ void add_general_keys(const HeldModel& prepared, const std::vector<plan::Target>
                       Metadata& metadata) {
     std::vector<outputs::GgufSize> sizes;
     for (const plan::Target& target : targets) {
-        const bool is_stack =
-            target.name.find("_exps.") != std::string::npos && target.shape.size() > 2;
+        const bool is_stack = has_part(target.name, "_exps.") && target.shape.size() > 2;
         const layout::Range elements = target.sources(0, target.volume());
         sizes.push_back({elements.extent, is_stack ? target.shape.front() : 0});
     }
@@ -57,8 +56,8 @@ void add_tokenizer(const Metadata& keys, Metadata& metadata) {
     std::ranges::copy_if(metadata, std::back_inserter(stated), is_tokenizer);
     std::erase_if(metadata, is_tokenizer);
     for (const MetadataField& field : keys) {
-        const auto same = std::ranges::find(stated, field.key, &MetadataField::key);
-        metadata.push_back(same == stated.end() ? field : *same);
+        auto* const same = find_item(stated, field.key, &MetadataField::key);
+        metadata.push_back(same == nullptr ? field : *same);
     }
 }
 
@@ -75,9 +74,8 @@ std::shared_ptr<const outputs::OutputFormat> gguf_output(const HeldModel& prepar
                              ? std::vector<float>()
                              : models::rope_factors(*prepared.symbols, prepared.config);
     if (!factors.empty()) {
-        plan::Target target =
-            plan::literal_target(form.rope_factors, DType::f32, static_cast<Index>(factors.size()),
-                                 std::as_bytes(std::span(factors)));
+        plan::Target target = plan::literal_target(
+            form.rope_factors, DType::f32, std::ssize(factors), std::as_bytes(std::span(factors)));
         const auto place =
             std::ranges::lower_bound(targets, target.name, natural_less, &plan::Target::name);
         targets.insert(place, std::move(target));
@@ -110,7 +108,7 @@ void quantise_model(const std::optional<Encoding>& encoding,
     const plan::Quantisation& made = *model.quantisation;
     model.binding_notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
                                   " are written as " + std::string(facts_of(made.encoding).name));
-    model.binding_notes.insert(model.binding_notes.end(), made.notes.begin(), made.notes.end());
+    append_all(model.binding_notes, made.notes);
 }
 
 /// A target that no line of a recipe makes is one logical patch under its own name.
@@ -178,7 +176,7 @@ void bind_others(const Run& run, Merge& merge, std::size_t primary, bool is_cut,
         first = std::move(model);
     }
     const HeldModel& source = is_first_cut ? model : first;
-    for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
+    for (const std::size_t at : indices(merge.outputs)) {
         Output& output = merge.outputs[at];
         const JobOutput& asked = output.asked();
         if (at > 0 && is_cut && asked.is_training()) {
@@ -204,7 +202,7 @@ void bind_all(const Run& run, Merge& merge, bool is_cut, HeldModel model) {
     const auto primary = static_cast<std::size_t>(first_model - merge.outputs.begin());
     bind_others(run, merge, primary, is_cut, std::move(model));
     std::vector<std::vector<plan::Target>*> others;
-    for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
+    for (const std::size_t at : indices(merge.outputs)) {
         Output& output = merge.outputs[at];
         HeldModel& one = output.model;
         if (one.training != nullptr) {

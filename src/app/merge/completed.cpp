@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <optional>
 
@@ -59,7 +58,7 @@ void compute_checksums(const Run& run, const WrittenModel& model, const Report& 
     merge.input.files = model.files;
     merge.input.visibility = plan::Visibility::everywhere(run.comm.size(), model.files.size());
     auto targets = targets_of(model.tensors);
-    for (std::size_t at = 0; at < targets.size(); ++at) {
+    for (const std::size_t at : indices(targets)) {
         targets[at].file = file_beside(model.files[model.tensors[at].pieces.front().file].path);
     }
     const auto blocks = mpi::share(run.comm, 0, [&] {
@@ -70,9 +69,8 @@ void compute_checksums(const Run& run, const WrittenModel& model, const Report& 
         return by_place;
     });
     for (plan::Target& target : targets) {
-        const auto block = blocks.find({target.file, target.name});
-        target.block =
-            block == blocks.end() ? 0 : static_cast<Index>(block->second / size_of(target.dtype));
+        auto* const block = find_value(blocks, std::pair(target.file, target.name));
+        target.block = block == nullptr ? 0 : static_cast<Index>(*block / size_of(target.dtype));
     }
     merge.halves_memory = false;
     plan_as_stored(run, merge, std::move(targets));
@@ -120,7 +118,7 @@ std::vector<std::string> changes_of_rests(const Run& run, const fs::path& direct
     const auto digests =
         rest_digests(run.comm, files, {open_below(directory), run.throttle.get(), {}, {}});
     std::vector<FileEntry> found;
-    for (std::size_t at = 0; at < names.size(); ++at) {
+    for (const std::size_t at : indices(names)) {
         found.push_back({names[at], 0, {}, digests[at]});
     }
     return rest_differences(reported.files, found);
@@ -131,12 +129,10 @@ void check_contents(const Run& run, bool has_hashes, VerifyResult& findings) {
     const OutputReport& output = run.report->outputs.front();
     const fs::path& report = output.asked.report.value();
     Report reported;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            reported = read_reported_output(report);
-            if (has_hashes) {
-                require_hashes(reported, report);
-            }
+    mpi::on_first(comm, [&] {
+        reported = read_reported_output(report);
+        if (has_hashes) {
+            require_hashes(reported, report);
         }
     });
     compute_checksums(run, findings.model, reported);
@@ -144,7 +140,7 @@ void check_contents(const Run& run, bool has_hashes, VerifyResult& findings) {
     findings.root = output.root;
     std::vector<std::string> differences = output_differences(reported, output);
     const auto around = changes_of_rests(run, output.asked.directory, findings.model, reported);
-    differences.insert(differences.end(), around.begin(), around.end());
+    append_all(differences, around);
     if (has_hashes) {
         const auto listed_names = [&] { return collect_list(reported.files, &FileEntry::name); };
         const auto hashed = hash_files(comm, 0, listed_names,
@@ -153,7 +149,7 @@ void check_contents(const Run& run, bool has_hashes, VerifyResult& findings) {
                                         {},
                                         shown(*run.progress, "hashing files")});
         const auto more = file_differences(reported.files, hashed);
-        differences.insert(differences.end(), more.begin(), more.end());
+        append_all(differences, more);
         findings.n_hashed = reported.files.size();
     }
     findings.differences = mpi::share(comm, 0, [&] { return differences; });
@@ -288,15 +284,12 @@ std::string why_not_reported(const Job& job, const JobOutput& output, const Merg
 /// is none. Times count where the first rank sees the file: copies on other hosts have their own.
 std::string change_of_inputs(mpi::Comm& comm, FileVisibility& visibility,
                              const std::vector<publish::InputFact>& inputs) {
-    const auto names = mpi::share(comm, 0, [&] {
-        std::vector<std::string> all;
-        std::ranges::transform(inputs, std::back_inserter(all), &publish::InputFact::name);
-        return all;
-    });
+    const auto names = mpi::share(
+        comm, 0, [&] { return collect_list<std::string>(inputs, &publish::InputFact::name); });
     const SizesByGroup sizes = visibility.sizes_of(names);
     const std::vector<io::FileStamp> stamps = visibility.stamps(names);
     return mpi::share(comm, 0, [&]() -> std::string {
-        for (std::size_t at = 0; at < inputs.size(); ++at) {
+        for (const std::size_t at : indices(inputs)) {
             Index size = -1;
             for (const std::vector<Index>& group : sizes) {
                 size = std::max(size, group[at]);
@@ -409,7 +402,7 @@ void leave_published(const Run& run, Merge& merge) {
         });
     });
     std::vector<Output> left;
-    for (std::size_t at = 0; at < merge.outputs.size(); ++at) {
+    for (const std::size_t at : indices(merge.outputs)) {
         if (is_there[at] == 0) {
             left.push_back(std::move(merge.outputs[at]));
         } else {

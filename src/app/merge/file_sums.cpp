@@ -1,6 +1,5 @@
 #include "file_sums.hpp"
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <optional>
@@ -92,10 +91,10 @@ void sum_rests(const Run& run, const Merge& merge, Output& output, const mpi::Wh
         rest_digests(run.comm, files, {open_written(output), run.throttle.get(), why_stop, {}});
     std::map<std::string, std::size_t> known;
     std::vector<FileEntry>& entries = output.report.files;
-    for (std::size_t at = 0; at < entries.size(); ++at) {
+    for (const std::size_t at : indices(entries)) {
         known.emplace(entries[at].name, at);
     }
-    for (std::size_t at = 0; at < files.size(); ++at) {
+    for (const std::size_t at : indices(files)) {
         const auto [found, is_new] = known.emplace(files[at].name, entries.size());
         if (is_new) {
             entries.push_back({files[at].name, output.files.at(files[at].name).size, {}});

@@ -105,8 +105,8 @@ std::vector<plan::MixInput> mix_inputs(const Job& job, plan::MixInput lead,
 
 /// The hub name of a logical tensor that there is once; "" if none.
 std::string only_name(const models::Recipe& recipe, const std::string& logical) {
-    const auto line = std::ranges::find(recipe.hub, logical, &models::Line::logical);
-    return line == recipe.hub.end() ? "" : line->name.text;
+    auto* const line = find_item(recipe.hub, logical, &models::Line::logical);
+    return line == nullptr ? "" : line->name.text;
 }
 
 plan::MixInput mix_input(const std::string& name, HeldModel& model) {
@@ -133,7 +133,7 @@ void report_inputs(RunReport& report, const std::vector<plan::MixInput>& shares,
     // Until now the inputs stand in the order in which they were surveyed: the lead is the first.
     std::rotate(report.mixed.begin(), report.mixed.begin() + 1,
                 report.mixed.begin() + static_cast<std::ptrdiff_t>(lead) + 1);
-    for (std::size_t i = 0; i < shares.size(); ++i) {
+    for (const std::size_t i : indices(shares)) {
         report.mixed[i].weight = shares[i].weight;
         report.mixed[i].is_base = i < lead;
         report.mixed[i].ledger = shares[i].binding.ledger;

@@ -45,7 +45,7 @@ std::string plain_name(std::string_view name) {
 struct FactorFile {
     explicit FactorFile(const fs::path& path) : file(io::InputFile::open(path)) {
         for (auto& [name, tensor] : formats::read_safetensors_header(file)) {
-            if (name.find(".lora_") != std::string::npos) {
+            if (has_part(name, ".lora_")) {
                 tensors.emplace(plain_name(name), std::move(tensor));
             }
         }
@@ -260,7 +260,7 @@ void execute_together(const Run& run, Merge& merge, std::vector<execute::RunOpti
     });
     auto made = execute::run(run.comm, outputs, source_of(run, merge.input));
     run.progress->end();
-    for (std::size_t i = 0; i < together.size(); ++i) {
+    for (const std::size_t i : indices(together)) {
         results[together[i]] = std::move(made[i]);
     }
     report_what_was_read(run, merge.input, first.why_stop);
@@ -361,7 +361,7 @@ void move_tensors(const Run& run, Merge& merge, std::vector<execute::RunOptions>
         warn(run, stale_adapter(run, merge, first.directory->path() / kAdapterWeights));
     }
     report_run(run, merge, results);
-    for (std::size_t at = 0; at < options.size(); ++at) {
+    for (const std::size_t at : indices(options)) {
         report_result(run, merge, options[at], results[at], merge.outputs[at]);
         merge.outputs[at].written = std::move(results[at].written);
     }

@@ -171,7 +171,7 @@ void receive_plans(const Run& run, bool is_planner, std::shared_ptr<PlanTransfer
         return std::move(plan);
     };
     merge.factors = next();
-    for (std::size_t number = 0; number < merge.outputs.size(); ++number) {
+    for (const std::size_t number : indices(merge.outputs)) {
         Output& output = merge.outputs[number];
         if (!is_planner) {
             complete_output(run, transfer->outputs[number], output);

@@ -24,10 +24,9 @@ std::string dtype_note(const Output& output) {
     }
     const Bytes bytes = output.plan.placement.tensor_bytes;
     const Bytes ratio = size_of(*written) / size_of(*stated);
-    return "config.json says " + std::string(torch_name(*stated)) + ", the checkpoint holds " +
-           std::string(torch_name(*written)) +
-           " (often a trainer's master weights): the output has " + human_bytes(bytes) +
-           "; with --dtype " + std::string(torch_name(*stated)) + " about " +
+    return "config.json says " + torch_name(*stated) + ", the checkpoint holds " +
+           torch_name(*written) + " (often a trainer's master weights): the output has " +
+           human_bytes(bytes) + "; with --dtype " + torch_name(*stated) + " about " +
            human_bytes(bytes / ratio);
 }
 
@@ -35,7 +34,7 @@ std::vector<std::string> whole_trace(std::vector<std::string> trace, const plan:
                                      const std::vector<catalogue::File>& files,
                                      const std::string& name) {
     const auto written = plan::trace_target(plan, files, name);
-    trace.insert(trace.end(), written.begin(), written.end());
+    append_all(trace, written);
     if (trace.empty()) {
         trace.push_back("no tensor is called " + printable(name));
     }

@@ -99,7 +99,7 @@ Needs report_needs(const JobOutput& asked, std::size_t n_tensors) {
 Needs needs_of(const Output& output, const Needs& beside, Bytes factor_bytes) {
     const plan::Plan& plan = output.plan;
     const Needs report = report_needs(output.asked(), plan.tensors.size());
-    const auto n_files = static_cast<Index>(plan.placement.files.size());
+    const auto n_files = std::ssize(plan.placement.files);
     return {plan.placement.total_bytes() + beside.bytes + report.bytes + factor_bytes +
                 execute::journal_bytes(plan),
             n_files + beside.n_files + report.n_files + (factor_bytes > 0 ? 1 : 0) +
@@ -142,15 +142,12 @@ std::vector<std::string> quotas_of(const publish::Room& room) {
 /// Collective; rank 0's words count. Error(space) listing all that is short.
 void require_room(const Run& run, const JobOutput& output, const publish::Room& room,
                   const Needs& needs) {
-    mpi::collectively(run.comm, [&] {
-        if (run.comm.rank() == 0) {
-            // What a dead run left will be used again or removed.
-            const Bytes reclaimed =
-                publish::bytes_left_behind(output.directory, !run.job.run.restart);
-            publish::require_room(room, output.directory,
-                                  needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files,
-                                  needs.is_least);
-        }
+    mpi::on_first(run.comm, [&] {
+        // What a dead run left will be used again or removed.
+        const Bytes reclaimed = publish::bytes_left_behind(output.directory, !run.job.run.restart);
+        publish::require_room(room, output.directory,
+                              needs.bytes - std::min(needs.bytes, reclaimed), needs.n_files,
+                              needs.is_least);
     });
 }
 
@@ -167,7 +164,7 @@ void check_least_room(const Run& run, Merge& merge) {
 /// Outputs on one file system need their room together. `beside`: the weights, by output.
 void check_room(const Run& run, Merge& merge, const std::vector<Needs>& beside) {
     std::map<std::uint64_t, Needs> together;
-    for (std::size_t at = 0; at < beside.size(); ++at) {
+    for (const std::size_t at : indices(beside)) {
         Output& output = merge.outputs[at];
         const publish::Room room = room_of_target(run.comm, output.asked());
         output.report.quotas = quotas_of(room);
@@ -183,14 +180,12 @@ void check_room(const Run& run, Merge& merge, const std::vector<Needs>& beside) 
 /// Collective. The target may be made or replaced by this run, and work that is taken up there was
 /// begun alike. Error(target), Error(usage), Error(mismatch).
 void check_target(const Run& run, const JobOutput& output) {
-    mpi::collectively(run.comm, [&] {
-        if (run.comm.rank() == 0) {
-            const bool resume = !run.job.run.restart;
-            (void)publish::checked_target(output.directory, input_directories(run.job),
-                                          run.job.run.overwrite, resume);
-            if (resume) {
-                publish::require_same_way(output.directory, way_of(run.job, output));
-            }
+    mpi::on_first(run.comm, [&] {
+        const bool resume = !run.job.run.restart;
+        (void)publish::checked_target(output.directory, input_directories(run.job),
+                                      run.job.run.overwrite, resume);
+        if (resume) {
+            publish::require_same_way(output.directory, way_of(run.job, output));
         }
     });
 }
@@ -282,7 +277,7 @@ bool Preflight::check(const std::function<void()>& body) {
 }
 
 void Preflight::add(const std::vector<Error>& problems) {
-    problems_.insert(problems_.end(), problems.begin(), problems.end());
+    append_all(problems_, problems);
 }
 
 void Preflight::require_none() const {

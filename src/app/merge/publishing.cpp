@@ -102,16 +102,15 @@ std::vector<Warning> rounded_sums(const Run& run, const Output& output, const In
     }
     std::vector<std::string> told;
     for (std::uint32_t at = 0; at < targets.size(); ++at) {
-        const auto found = changed.find(at);
-        if (!is_sum(targets[at]) || (found != changed.end() && found->second == 0)) {
+        auto* const found = find_value(changed, at);
+        if (!is_sum(targets[at]) || (found != nullptr && *found == 0)) {
             continue;
         }
         told.push_back(printable(targets[at].name) + " (" +
-                       (found == changed.end()
-                            ? "not looked at: no rank sees all of it"
-                            : std::to_string(found->second) + " of " +
-                                  std::to_string(targets[at].volume()) + " values, as " +
-                                  std::string(torch_name(targets[at].cast()))) +
+                       (found == nullptr ? "not looked at: no rank sees all of it"
+                                         : std::to_string(*found) + " of " +
+                                               std::to_string(targets[at].volume()) +
+                                               " values, as " + torch_name(targets[at].cast())) +
                        ")");
     }
     if (told.empty()) {
@@ -168,13 +167,11 @@ void create_output(const Run& run, const Merge& merge, Output& output) {
                      " are written already (--restart starts from the beginning)");
     }
     create_files(run, output);
-    mpi::collectively(run.comm, [&] {
-        if (run.comm.rank() == 0) {
-            start_journal(facts, *output.partial, run.job.run.sync);
-            output.report.made_of = {output.partial->target().string(),
-                                     config_digest(output.model.files.config_text), facts.options,
-                                     facts.inputs};
-        }
+    mpi::on_first(run.comm, [&] {
+        start_journal(facts, *output.partial, run.job.run.sync);
+        output.report.made_of = {output.partial->target().string(),
+                                 config_digest(output.model.files.config_text), facts.options,
+                                 facts.inputs};
     });
     output.begun = std::move(facts);
 }
@@ -197,7 +194,7 @@ void write_beside(const Run& run, int home, Output& output) {
 /// Collective. Every file of the model, and which one it is.
 io::Identities all_files(mpi::Comm& comm, int home, const Output& output) {
     io::Identities files;
-    for (std::size_t at = 0; at < output.created.files.size(); ++at) {
+    for (const std::size_t at : indices(output.created.files)) {
         files[output.plan.placement.files[at].name] = output.created.files[at];
     }
     const auto beside = mpi::share(comm, home, [&] {
@@ -269,7 +266,7 @@ bool can_go_on(ErrorCode code, int rank, const Merge& merge, const Output& outpu
 std::string form_of(const JobOutput& output) {
     return output.is_training() ? output.form
            : output.quantise    ? std::string(facts_of(*output.quantise).name)
-           : output.dtype       ? std::string(torch_name(*output.dtype))
+           : output.dtype       ? torch_name(*output.dtype)
                                 : "as stored";
 }
 
@@ -345,7 +342,7 @@ void write_tensors(const Run& run, Merge& merge, const mpi::WhyStop& why_stop) {
         };
     }
     move_tensors(run, merge, std::move(options));
-    for (std::size_t at = 0; at < checks.size(); ++at) {
+    for (const std::size_t at : indices(checks)) {
         Output& output = merge.outputs[at];
         checks[at].complete_files();
         warn(run, output.report, checks[at].finish());

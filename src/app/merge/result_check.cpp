@@ -120,15 +120,14 @@ std::vector<Warning> ResultCheck::finish() {
     const std::vector<Warning> of_states = judge_moments(census);
     const Sanity states = judge_states(output_.plan, census);
     report.sanity = judge_census(output_.plan.targets, census, changed);
-    report.sanity.tensors.insert(report.sanity.tensors.end(), states.tensors.begin(),
-                                 states.tensors.end());
+    append_all(report.sanity.tensors, states.tensors);
     std::vector<Warning> warnings = sanity_warnings(report.sanity);
-    warnings.insert(warnings.end(), of_states.begin(), of_states.end());
+    append_all(warnings, of_states);
     if (output_.model.is_ordered) {
         const auto by_order = resting_on_order(output_.plan, census);
-        warnings.insert(warnings.end(), by_order.begin(), by_order.end());
+        append_all(warnings, by_order);
     }
-    warnings.insert(warnings.end(), of_base.begin(), of_base.end());
+    append_all(warnings, of_base);
     return warnings;
 }
 

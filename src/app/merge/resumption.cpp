@@ -84,9 +84,9 @@ void keep_untouched(execute::JournalRead& read, const plan::Plan& plan,
     const publish::OutputStamps now = stamps_of(plan, partial.path());
     std::erase_if(read.seen, [&](const execute::SeenBlock& seen) {
         const std::string& name = plan.placement.files[plan.placement.slots[seen.tensor].file].name;
-        const auto before = then.find(name);
-        const auto at = now.find(name);
-        return at == now.end() || before == then.end() || at->second != before->second;
+        auto* const before = find_value(then, name);
+        auto* const at = find_value(now, name);
+        return at == nullptr || before == nullptr || *at != *before;
     });
 }
 
@@ -97,10 +97,10 @@ std::set<fs::path> files_of(const plan::Plan& plan) {
 }  // namespace
 
 publish::RunFacts way_of(const Job& job, const JobOutput& output) {
-    const auto replicas = job.given.find("replicas");
+    auto* const replicas = find_value(job.given, "replicas");
     return {version() + " (" + git_version() + ")",
             {},
-            replicas == job.given.end() ? "auto" : replicas->second,
+            replicas == nullptr ? "auto" : *replicas,
             output_options(job, output),
             {}};
 }
@@ -167,7 +167,7 @@ bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& v
                        const fs::path& directory) noexcept {
     try {
         const std::uint32_t own = visibility.group_of_rank[static_cast<std::size_t>(rank)];
-        for (std::size_t file = 0; file < facts.inputs.size(); ++file) {
+        for (const std::size_t file : indices(facts.inputs)) {
             const publish::InputFact& then = facts.inputs[file];
             const fs::path path = directory / then.name;
             struct stat now {};

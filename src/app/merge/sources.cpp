@@ -1,7 +1,6 @@
 #include "sources.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <span>
 #include <string>
 #include <utility>
@@ -56,7 +55,7 @@ std::string mixed_text(const Job& job) {
     const std::vector<fs::path> checkpoints = averaged(job);
     const std::vector<float> factors = job.model.averaging.factors();
     std::vector<std::string> texts;
-    for (std::size_t i = 0; i < checkpoints.size(); ++i) {
+    for (const std::size_t i : indices(checkpoints)) {
         texts.push_back(checkpoints[i].string() + " (" + number_text(factors[i]) + ")");
     }
     return joined(texts, ", ");
@@ -131,10 +130,10 @@ void add_base(Checkpoint& first, Checkpoint& with) {
                     "give the HuggingFace model that the adapter was trained on");
     }
     put_files_behind(first, with);
-    std::move(base.tensors.begin(), base.tensors.end(), std::back_inserter(checkpoint.tensors));
-    std::move(base.shards.begin(), base.shards.end(), std::back_inserter(checkpoint.shards));
-    std::move(base.notes.begin(), base.notes.end(), std::back_inserter(checkpoint.notes));
-    std::move(base.ignored.begin(), base.ignored.end(), std::back_inserter(checkpoint.ignored));
+    append_all(checkpoint.tensors, std::move(base.tensors));
+    append_all(checkpoint.shards, std::move(base.shards));
+    append_all(checkpoint.notes, std::move(base.notes));
+    append_all(checkpoint.ignored, std::move(base.ignored));
     std::ranges::stable_sort(checkpoint.tensors,
                              [](const auto& a, const auto& b) { return a.name < b.name; });
     base = {};

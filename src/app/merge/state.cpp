@@ -51,7 +51,7 @@ std::vector<publish::Asset> Output::assets() const {
         const auto& training = model.training;
         if (training != nullptr && training->like() != nullptr) {
             const auto& own = training->like()->assets;
-            assets.insert(assets.end(), own.begin(), own.end());
+            append_all(assets, own);
         }
         for (const outputs::SideFile& file : plan.placement.side_files) {
             assets.push_back({file.name, {}, file.text});
@@ -69,7 +69,7 @@ std::vector<publish::Asset> Output::assets() const {
 std::vector<std::vector<std::size_t>> Merge::runs() const {
     std::vector<std::vector<std::size_t>> runs;
     std::optional<std::size_t> of_models;
-    for (std::size_t at = 0; at < outputs.size(); ++at) {
+    for (const std::size_t at : indices(outputs)) {
         const bool is_training = outputs[at].asked().is_training();
         if (!is_training && of_models) {
             runs[*of_models].push_back(at);

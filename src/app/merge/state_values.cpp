@@ -69,8 +69,8 @@ class Zeros {
             if (target.state != state || target.n_zeros() >= target.volume()) {
                 continue;
             }
-            const auto found = census.find(at);
-            const bool is_zero = found != census.end() && !found->second.has_nonzero;
+            auto* const found = find_value(census, at);
+            const bool is_zero = found != nullptr && !found->has_nonzero;
             const auto [known, is_new] = is_zero_.emplace(parameter_of(target), is_zero);
             known->second = known->second && is_zero;
         }

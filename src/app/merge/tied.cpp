@@ -14,10 +14,10 @@ namespace {
 
 /// The operand that holds the first element of a replica.
 const plan::Operand& original_of(const plan::Target& target, const plan::Operand& replica) {
-    const auto found = std::ranges::find_if(target.operands, [&](const plan::Operand& operand) {
+    auto* const found = find_where(target.operands, [&](const plan::Operand& operand) {
         return operand.term == replica.term && operand.copy.dst_offset == replica.copy.dst_offset;
     });
-    return found == target.operands.end() ? target.operands.front() : *found;
+    return found == nullptr ? target.operands.front() : *found;
 }
 
 /// Masters that do not round to their weights belong to others, or the save is of two steps.
@@ -79,7 +79,7 @@ std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
     options.write = false;
     const execute::Result result = execute::run(comm, plan, source, fs::path(), options);
     std::vector<Untied> untied;
-    for (std::size_t i = 0; i < binding.same.size(); ++i) {
+    for (const std::size_t i : indices(binding.same)) {
         Untied one{binding.same[i].stored_name, plan.targets[i].name, 0, binding.same[i].why};
         for (const execute::Difference& difference : result.differences) {
             one.n_elements += difference.target == i ? difference.n_elements : 0;

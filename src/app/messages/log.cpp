@@ -111,9 +111,7 @@ ordered_json fields_of(const Error& error) {
 constexpr mode_t kMode = 0666;  // less the umask
 
 std::string name_of(int rank) {
-    std::array<char, 32> name{};
-    (void)std::snprintf(name.data(), name.size(), "rank-%04d.log", rank);
-    return name.data();
+    return formatted("rank-%04d.log", rank);
 }
 
 /// "2026-02-28T23:59:59.123Z ".
@@ -128,10 +126,7 @@ std::string time_text() {
     (void)::gmtime_r(&seconds, &parts);
     std::array<char, 32> day{};
     (void)std::strftime(day.data(), day.size(), "%Y-%m-%dT%H:%M:%S", &parts);
-    std::array<char, 48> text{};
-    (void)std::snprintf(text.data(), text.size(), "%s.%03dZ ", day.data(),
-                        static_cast<int>(milliseconds));
-    return text.data();
+    return formatted("%s.%03dZ ", day.data(), static_cast<int>(milliseconds));
 }
 
 constexpr std::size_t kUsualWidth = 80;
@@ -396,7 +391,7 @@ std::size_t Terminal::width() const {
 bool is_launcher(const std::string& name) {
     constexpr std::array<std::string_view, 6> kLaunchers = {"mpirun",  "mpiexec", "orterun",
                                                             "prterun", "prte",    "mpiexec.hydra"};
-    return std::ranges::find(kLaunchers, name) != kLaunchers.end();
+    return contains(kLaunchers, name);
 }
 
 int launcher_above() {

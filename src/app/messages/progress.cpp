@@ -1,9 +1,7 @@
 #include "progress.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <utility>
 
@@ -28,16 +26,9 @@ constexpr std::size_t kBytesWidth = 7;  // "12.3 MB"
 
 std::string time_left_text(double seconds) {
     const auto whole = std::llround(std::max(0.0, seconds));
-    std::array<char, 64> text{};
-    if (whole >= 3600) {
-        (void)std::snprintf(text.data(), text.size(), "%lldh%02lldm left", whole / 3600,
-                            whole / 60 % 60);
-    } else if (whole >= 60) {
-        (void)std::snprintf(text.data(), text.size(), "%lldm%02llds left", whole / 60, whole % 60);
-    } else {
-        (void)std::snprintf(text.data(), text.size(), "%llds left", whole);
-    }
-    return text.data();
+    return whole >= 3600 ? formatted("%lldh%02lldm left", whole / 3600, whole / 60 % 60)
+           : whole >= 60 ? formatted("%lldm%02llds left", whole / 60, whole % 60)
+                         : formatted("%llds left", whole);
 }
 
 bool is_bytes(const Workload& work) {
@@ -131,11 +122,10 @@ std::string progress_bar(const ProgressState& state, std::size_t width, bool is_
     if (state.work.total == 0) {
         return state.phase.substr(0, width) + (state.phase.size() + 3 <= width ? "..." : "");
     }
-    std::array<char, 16> share{};
-    (void)std::snprintf(share.data(), share.size(), "%3d %%", state.percent());
+    const std::string share = formatted("%3d %%", state.percent());
     // "PHASE [####....]  42 %  FIGURES": a bar before the figures, and these as far as they fit.
     // They take the same width all the time, so that the bar does, too.
-    const std::size_t least = state.phase.size() + kLeastBar + std::strlen(share.data()) + 4;
+    const std::size_t least = state.phase.size() + kLeastBar + share.size() + 4;
     if (least > width) {
         return (state.phase + " " + share.data()).substr(0, width);
     }

@@ -1,21 +1,13 @@
 #include "table.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstdio>
 
 #include "core/text.hpp"
 
 namespace shardweld::app {
 
 namespace {
-
-std::string with_digits(const char* format, double value, const char* unit) {
-    std::array<char, 48> text{};
-    (void)std::snprintf(text.data(), text.size(), format, value, unit);
-    return text.data();
-}
 
 struct Columns {
     char32_t first;
@@ -153,36 +145,24 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
 }
 
 std::string human_count(Index count) {
-    constexpr std::array<const char*, 5> kUnits = {"", " k", " M", " B", " T"};
-    auto value = static_cast<double>(count);
-    std::size_t unit = 0;
-    while (value >= 999.5 && unit + 1 < kUnits.size()) {
-        value /= 1000;
-        ++unit;
-    }
-    const char* format = unit == 0 || value >= 99.95 ? "%.0f%s"
-                         : value >= 9.995            ? "%.1f%s"
-                                                     : "%.2f%s";
-    return with_digits(format, value, kUnits[unit]);
+    static constexpr const char* kUnits[] = {"", " k", " M", " B", " T"};
+    return in_thousands(static_cast<double>(count), kUnits);
 }
 
 std::string duration_text(double seconds) {
     constexpr double kMinute = 60;
     constexpr double kHour = 3600;
     if (seconds >= 2 * kHour) {
-        return with_digits("%.1f %s", seconds / kHour, "h");
+        return formatted("%.1f h", seconds / kHour);
     }
     if (seconds >= 2 * kMinute) {
-        return with_digits("%.1f %s", seconds / kMinute, "min");
+        return formatted("%.1f min", seconds / kMinute);
     }
-    return with_digits(seconds >= 9.95    ? "%.0f %s"
-                       : seconds >= 0.995 ? "%.1f %s"
-                                          : "%.2f %s",
-                       seconds, "s");
+    return formatted("%.*f s", seconds >= 9.95 ? 0 : seconds >= 0.995 ? 1 : 2, seconds);
 }
 
 std::string percent_text(double part, double all) {
-    return with_digits("%.1f %s", 100 * share_of(part, all), "%");
+    return formatted("%.1f %%", 100 * share_of(part, all));
 }
 
 std::string bar(double part, double all, std::size_t widest) {

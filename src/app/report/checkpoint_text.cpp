@@ -80,7 +80,7 @@ NumberedName numbers_of(const std::string& name) {
 void add(Folding& to, Folding&& from, std::size_t component) {
     Numbers& numbers = to.pattern.numbers[component];
     Numbers& more = from.pattern.numbers[component];
-    numbers.insert(numbers.end(), more.begin(), more.end());
+    append_all(numbers, more);
     to.first = std::min(to.first, from.first);
     to.n_tensors += from.n_tensors;
     to.sum.n_shards += from.sum.n_shards;
@@ -147,7 +147,7 @@ StoredRow without_ranks(const StoredRow& row) {
 
 FoldedRow shown(Folding folding) {
     FoldedRow row;
-    for (std::size_t i = 0; i < folding.pattern.literals.size(); ++i) {
+    for (const std::size_t i : indices(folding.pattern.literals)) {
         Numbers& numbers = folding.pattern.numbers[i];
         std::ranges::sort(numbers);
         const std::string text = numbers.empty() ? "" : ranges_text(numbers);
@@ -202,7 +202,7 @@ std::string shards_text(const FoldedRow& row) {
 }
 
 void add_leaf(const std::string& name, const FoldedRow& row, Cells& cells) {
-    cells.push_back({name, std::to_string(row.n_tensors), std::string(torch_name(row.sum.dtype)),
+    cells.push_back({name, std::to_string(row.n_tensors), torch_name(row.sum.dtype),
                      shape_text(row.sum.shape), shards_text(row), human_bytes(row.sum.bytes)});
 }
 
@@ -268,7 +268,7 @@ std::string meanings(const std::string& picture) {
                                                            {'.', "no file"}};
     std::string text;
     for (const char sign : {'#', '=', 'X', '2', '.'}) {
-        if (picture.find(sign) != std::string::npos) {
+        if (has_part(picture, sign)) {
             text += (text.empty() ? "" : ", ") + std::string(1, sign) + ": " + meaning_of.at(sign);
         }
     }
@@ -313,8 +313,7 @@ void add_to(std::vector<PartRow>& rows, std::string_view name, const PartRow& mo
 }
 
 std::vector<PartRow> sorted(std::vector<PartRow> rows) {
-    std::ranges::stable_sort(rows,
-                             [](const PartRow& a, const PartRow& b) { return a.bytes > b.bytes; });
+    std::ranges::stable_sort(rows, std::ranges::greater(), &PartRow::bytes);
     return rows;
 }
 
@@ -368,7 +367,7 @@ std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
     std::vector<Folding> foldings;
     std::map<Key, std::size_t> places;
     std::size_t n_components = 0;
-    for (std::size_t i = 0; i < rows.size(); ++i) {
+    for (const std::size_t i : indices(rows)) {
         Folding folding{numbers_of(rows[i].name), i, 1, without_ranks(rows[i])};
         n_components = std::max(n_components, folding.pattern.literals.size());
         take(std::move(folding), foldings, places);
@@ -379,8 +378,7 @@ std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
     for (std::size_t component = n_components; component-- > 0;) {
         foldings = fold_in(std::move(foldings), component);
     }
-    std::ranges::stable_sort(foldings,
-                             [](const Folding& a, const Folding& b) { return a.first < b.first; });
+    std::ranges::stable_sort(foldings, {}, &Folding::first);
     std::vector<FoldedRow> shown_rows;
     shown_rows.reserve(foldings.size());
     for (Folding& folding : foldings) {
@@ -418,7 +416,7 @@ std::vector<bool> copies_only(const catalogue::Catalogue& catalogue) {
     for (const catalogue::Shard& shard : catalogue.shards) {
         look(shard.piece);
     }
-    for (std::size_t file = 0; file < is_copy.size(); ++file) {
+    for (const std::size_t file : indices(is_copy)) {
         is_copy[file] = is_copy[file] && !has_own[file];
     }
     return is_copy;
@@ -452,9 +450,8 @@ std::string grid_text(const RankGrid& grid, const std::vector<bool>& is_copy) {
 
 std::string_view part_of(std::string_view tensor) {
     for (const NameRule& rule : name_rules().parts) {
-        if (std::ranges::any_of(rule.patterns, [&](std::string_view word) {
-                return tensor.find(word) != std::string_view::npos;
-            })) {
+        if (std::ranges::any_of(rule.patterns,
+                                [&](std::string_view word) { return has_part(tensor, word); })) {
             return rule.what;
         }
     }

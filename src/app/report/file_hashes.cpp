@@ -51,7 +51,7 @@ void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vecto
     Bytes done = 0;
     Bytes own = 0;
     Bytes total = 0;
-    for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const std::size_t i : indices(files)) {
         total += files[i].bytes;
         own += readers[i] == comm.rank() ? files[i].bytes : 0;
     }
@@ -67,7 +67,7 @@ void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vecto
                 hashing.throttle->wait_for(bytes);
             }
         };
-        for (std::size_t i = 0; i < files.size(); ++i) {
+        for (const std::size_t i : indices(files)) {
             if (readers[i] != comm.rank()) {
                 continue;
             }
@@ -100,12 +100,12 @@ std::vector<std::string> file_differences(const std::vector<FileEntry>& reported
     }
     std::vector<std::string> lines;
     for (const FileEntry& expected : reported) {
-        const auto at = there.find(expected.name);
+        auto* const at = find_value(there, expected.name);
         const std::string name = "file " + printable(expected.name);
-        if (at == there.end() || at->second->sha256.empty()) {
+        if (at == nullptr || (*at)->sha256.empty()) {
             lines.push_back(name + " is missing");
-        } else if (at->second->sha256 != expected.sha256) {
-            lines.push_back(name + " has the sha256 " + at->second->sha256 + ", the report says " +
+        } else if ((*at)->sha256 != expected.sha256) {
+            lines.push_back(name + " has the sha256 " + (*at)->sha256 + ", the report says " +
                             printable(expected.sha256));
         }
     }

@@ -17,13 +17,11 @@ using Row = std::pair<std::string, std::string>;
 bool is_hub_name(const std::string& name) {
     constexpr std::size_t kMostLetters = 96;
     const auto parts = split(name, '/');
-    return parts.size() == 2 && name.find("--") == std::string::npos &&
-           name.find("..") == std::string::npos && !name.ends_with(".git") &&
-           std::ranges::all_of(parts, [](std::string_view part) {
+    return parts.size() == 2 && !has_part(name, "--") && !has_part(name, "..") &&
+           !name.ends_with(".git") && std::ranges::all_of(parts, [](std::string_view part) {
                const auto is_edge = [](char c) { return c == '-' || c == '.'; };
-               return is_plain_name(part) && part.find('=') == std::string_view::npos &&
-                      part.size() <= kMostLetters && !is_edge(part.front()) &&
-                      !is_edge(part.back());
+               return is_plain_name(part) && !has_part(part, '=') && part.size() <= kMostLetters &&
+                      !is_edge(part.front()) && !is_edge(part.back());
            });
 }
 
@@ -44,12 +42,7 @@ std::string code(std::string text) {
 }
 
 std::string checkpoint_text(const InputReport& input) {
-    const fs::path directory = fs::path(input.directory).lexically_normal();
-    const fs::path name =
-        directory.filename().empty() ? directory.parent_path().filename() : directory.filename();
-    const auto step = input.facts.find("iteration");
-    return cell(input.format) +
-           (step == input.facts.end() ? "" : ", iteration " + std::to_string(step->second));
+    return cell(input.format) + catalogue::iteration_text(input.facts);
 }
 
 std::string supplement_text(const std::vector<std::string>& names) {

@@ -31,7 +31,7 @@ bool is_matrix(const std::vector<Index>& shape) {
 }
 
 bool is_factor(const std::string& name) {
-    return name.find(".lora_") != std::string::npos;
+    return has_part(name, ".lora_");
 }
 
 /// A kind of oddity, and how it is told.
@@ -78,10 +78,7 @@ std::string text_of_process(const std::string& pid, const char* file) {
 
 std::vector<std::string> command_of(const std::string& pid) {
     const std::string text = text_of_process(pid, "cmdline");
-    std::vector<std::string> words;
-    for (const std::string_view word : split(text, '\0')) {
-        words.emplace_back(word);
-    }
+    auto words = collect_list<std::string>(split(text, '\0'), std::identity());
     if (!words.empty() && words.back().empty()) {
         words.pop_back();
     }
@@ -247,7 +244,7 @@ Circumstances circumstances_of(const std::vector<std::string>& arguments) {
 
 std::vector<Warning> all_warnings(const RunReport& run, const OutputReport& output) {
     std::vector<Warning> warnings = run.warnings;
-    warnings.insert(warnings.end(), output.own_warnings.begin(), output.own_warnings.end());
+    append_all(warnings, output.own_warnings);
     return warnings;
 }
 
@@ -274,9 +271,9 @@ std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
         }
         const Bytes block = static_cast<Bytes>(plan.block_elements(i)) * size_of(tensor.dtype);
         entries.back().block = block == plan::kDigestBlock ? 0 : block;
-        if (const auto at = result.quality.find(i); at != result.quality.end()) {
+        if (auto* const at = find_value(result.quality, i)) {
             entries.back().encoding = facts_of(plan.target_of(i).encode->encoding).name;
-            entries.back().quality = at->second;
+            entries.back().quality = *at;
         }
     }
     return entries;

@@ -56,7 +56,7 @@ ordered_json times_json(const RunReport& report, std::size_t rank) {
 
 ordered_json ranks_json(const RunReport& run, const OutputReport& output) {
     ordered_json list = ordered_json::array();
-    for (std::size_t rank = 0; rank < output.ranks.size(); ++rank) {
+    for (const std::size_t rank : indices(output.ranks)) {
         const execute::RankResult& done = output.ranks[rank];
         const RankMemory memory = rank < run.memory.size() ? run.memory[rank] : RankMemory();
         list.push_back({{"rank", rank},
@@ -230,7 +230,7 @@ Report output_in(const Json& root, const std::string& path, bool has_checksums) 
 }
 
 std::string kind_of(const TensorEntry& tensor) {
-    return std::string(torch_name(tensor.dtype)) + " " + shape_text(tensor.shape);
+    return torch_name(tensor.dtype) + " " + shape_text(tensor.shape);
 }
 
 }  // namespace
@@ -253,10 +253,9 @@ ordered_json json_of(const numeric::Quality& quality, const std::string& encodin
 }
 
 ordered_json json_of(const TensorEntry& tensor) {
-    ordered_json json = {
-        {"name", tensor.name},     {"dtype", std::string(torch_name(tensor.dtype))},
-        {"shape", tensor.shape},   {"file", tensor.file},
-        {"offset", tensor.offset}, {"bytes", tensor.bytes}};
+    ordered_json json = {{"name", tensor.name},     {"dtype", torch_name(tensor.dtype)},
+                         {"shape", tensor.shape},   {"file", tensor.file},
+                         {"offset", tensor.offset}, {"bytes", tensor.bytes}};
     json["xxh3_128"] = tensor.digest.empty() ? ordered_json() : ordered_json(tensor.digest);
     json["sources"] = tensor.sources;
     if (!tensor.factors.empty()) {

@@ -28,7 +28,7 @@ std::string rest_digest(const io::InputFile& file, const FileWithTensors& parts,
             before_part(part.size());
             file.read_at(at, part);
             const io::Digest digest = io::digest_of(part);
-            digests.insert(digests.end(), digest.begin(), digest.end());
+            append_all(digests, digest);
         }
     }
     return io::hex(io::digest_of(digests));

@@ -1,8 +1,6 @@
 #include "run.hpp"
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
 
 #include <unistd.h>
 
@@ -22,10 +20,8 @@ namespace shardweld::app {
 namespace {
 
 std::string text_of(const Phase& phase) {
-    std::array<char, 80> times{};
-    (void)std::snprintf(times.data(), times.size(), ": %.3f s, %.3f s of processor time",
-                        phase.wall_s, phase.cpu_s);
-    return "phase " + phase.name + times.data();
+    return "phase " + phase.name +
+           formatted(": %.3f s, %.3f s of processor time", phase.wall_s, phase.cpu_s);
 }
 
 /// A run that failed leaves the report of one that succeeded: it holds the only checksums.
@@ -186,12 +182,10 @@ std::vector<Error> strict_problems(const Run& run, OutputReport& output) {
 }
 
 void print(mpi::Comm& comm, std::ostream& out, const std::function<std::string()>& text) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            out << text() << std::flush;
-            if (!out) {
-                throw Error(ErrorCode::io, "cannot write the result to standard output");
-            }
+    mpi::on_first(comm, [&] {
+        out << text() << std::flush;
+        if (!out) {
+            throw Error(ErrorCode::io, "cannot write the result to standard output");
         }
     });
 }

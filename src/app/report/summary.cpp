@@ -1,8 +1,6 @@
 #include "summary.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <iterator>
 #include <map>
 #include <set>
@@ -41,7 +39,7 @@ std::vector<DType> most_first(const std::map<DType, Bytes>& by_dtype) {
 }
 
 std::string names_of(const std::vector<DType>& dtypes) {
-    return joined(dtypes, ", ", [](DType dtype) { return std::string(torch_name(dtype)); });
+    return joined(dtypes, ", ", [](DType dtype) { return torch_name(dtype); });
 }
 
 Totals totals_of(const OutputReport& report, const std::vector<Phase>& phases) {
@@ -71,31 +69,19 @@ std::string with_commas(Index number) {
 
 /// "7.24 billion", "135 million", "6,144".
 std::string count_text(Index parameters) {
-    std::array<char, 48> text{};
     const auto count = static_cast<double>(parameters);
-    const auto put = [&](double number, const char* unit) {
-        (void)std::snprintf(text.data(), text.size(), number < 100 ? "%.3g %s" : "%.0f %s", number,
-                            unit);
-    };
-    if (count >= 1e9) {
-        put(count / 1e9, "billion");
-    } else if (count >= 1e6) {
-        put(count / 1e6, "million");
-    } else {
+    if (count < 1e6) {
         return with_commas(parameters);
     }
-    return text.data();
+    const double number = count / (count >= 1e9 ? 1e9 : 1e6);
+    return formatted(number < 100 ? "%.3g %s" : "%.0f %s", number,
+                     count >= 1e9 ? "billion" : "million");
 }
 
 std::string seconds_text(double seconds) {
-    std::array<char, 48> text{};
-    if (seconds >= 60) {
-        const auto whole = static_cast<long>(seconds);
-        (void)std::snprintf(text.data(), text.size(), "%ld min %ld s", whole / 60, whole % 60);
-    } else {
-        (void)std::snprintf(text.data(), text.size(), "%.*f s", seconds < 10 ? 1 : 0, seconds);
-    }
-    return text.data();
+    const auto whole = static_cast<long>(seconds);
+    return seconds >= 60 ? formatted("%ld min %ld s", whole / 60, whole % 60)
+                         : formatted("%.*f s", seconds < 10 ? 1 : 0, seconds);
 }
 
 std::string rate_text(Bytes bytes, double seconds) {
@@ -271,7 +257,7 @@ std::vector<Headline> summary_lines(const RunReport& run, const OutputReport& re
                                     const std::vector<Phase>& phases, const Finished& finished) {
     const Totals totals = totals_of(report, phases);
     std::vector<std::string> files{weights_text(report, totals.bytes)};
-    files.insert(files.end(), report.side_files.begin(), report.side_files.end());
+    append_all(files, report.side_files);
     const std::size_t n_warnings = all_warnings(run, report).size();
     const bool has_tokenizer = publish::has_tokenizer(report.side_files) ||
                                finished.format == "gguf" || finished.size.parameters == 0;

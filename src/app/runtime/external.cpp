@@ -95,7 +95,7 @@ std::vector<std::string> command_line_of(const External& external,
         line.push_back(find_python(external.name).string());
     }
     line.push_back(external.file.string());
-    line.insert(line.end(), words.begin(), words.end());
+    append_all(line, words);
     return line;
 }
 

@@ -67,7 +67,7 @@ std::optional<Bytes> cgroup_limit(const MemorySources& sources) {
         const fs::path group = line.substr(second + 1);
         if (controllers == ",,") {
             lower(limit, limit_along(sources.cgroup_root, group, "memory.max"));
-        } else if (controllers.find(",memory,") != std::string::npos) {
+        } else if (has_part(controllers, ",memory,")) {
             lower(limit,
                   limit_along(sources.cgroup_root / "memory", group, "memory.limit_in_bytes"));
         }

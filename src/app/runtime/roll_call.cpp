@@ -255,7 +255,7 @@ std::string RollCall::told(double silence) const {
     RanksByHost silent;
     RanksByHost busy;
     const OtherRank* first_busy = nullptr;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+    for (const std::size_t rank : indices(ranks_)) {
         const OtherRank& other = ranks_[rank];
         if (rank == static_cast<std::size_t>(rank_) || other.place.port == 0) {
             continue;  // who has no socket is neither here nor there

@@ -33,11 +33,9 @@ std::string make_directory() {
 }  // namespace
 
 Scratch::Scratch(mpi::Comm& comm) {
-    mpi::collectively(comm, [&] {
-        if (comm.rank() == 0) {
-            path_ = make_directory();
-            maker_ = ::getpid();
-        }
+    mpi::on_first(comm, [&] {
+        path_ = make_directory();
+        maker_ = ::getpid();
     });
     path_ = mpi::share(comm, 0, [&] { return path_.string(); });
     try {

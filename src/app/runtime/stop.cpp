@@ -115,7 +115,7 @@ StopSignals::StopSignals() {
         const std::string signal = seen();
         return signal.empty() ? signal : "interrupted by " + signal + " while files were read";
     });
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    for (const std::size_t i : indices(kSignals)) {
         struct sigaction noted {};
         noted.sa_handler = note;
         // Whoever insists is obeyed; a batch system may send its own signals again and again.
@@ -127,7 +127,7 @@ StopSignals::StopSignals() {
 
 StopSignals::~StopSignals() {
     set_why_stopped(nullptr);
-    for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    for (const std::size_t i : indices(kSignals)) {
         struct sigaction now {};
         ::sigaction(kSignals[i], nullptr, &now);
         // What someone else has decided about a signal meanwhile holds.

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -162,10 +161,7 @@ void select(plan::Binding& binding, const Selection& selection) {
 
 std::vector<float> Averaging::factors() const {
     const std::vector<double> exact = exact_factors(*this);
-    std::vector<float> factors;
-    std::ranges::transform(exact, std::back_inserter(factors),
-                           [](double factor) { return static_cast<float>(factor); });
-    return factors;
+    return collect_list<float>(exact, [](double factor) { return static_cast<float>(factor); });
 }
 
 std::string Averaging::text() const {

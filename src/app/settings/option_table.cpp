@@ -363,9 +363,7 @@ const std::vector<OptionRow>& option_rows() {
 
 const OptionRow* find_option(std::string_view name) {
     const auto& rows = option_rows();
-    const auto found =
-        std::ranges::find_if(rows, [&](const OptionRow& row) { return row.name == name; });
-    return found == rows.end() ? nullptr : &*found;
+    return find_where(rows, [&](const OptionRow& row) { return row.name == name; });
 }
 
 std::vector<const OptionRow*> listed_options(const CommandRow& command) {
@@ -414,7 +412,7 @@ std::vector<const OptionRow*> usual_options(const CommandRow& command) {
 
 bool is_later_option(std::string_view name) {
     constexpr std::array<std::string_view, 3> kLater = {"map", "ref_model_path", "tokenizer"};
-    return std::ranges::find(kLater, name) != kLater.end();
+    return contains(kLater, name);
 }
 
 }  // namespace shardweld::app

@@ -37,8 +37,8 @@ constexpr std::array<std::pair<std::string_view, DType>, 3> kTypes = {
     {{"bf16", DType::bf16}, {"fp16", DType::f16}, {"fp32", DType::f32}}};
 
 std::optional<DType> dtype_named(std::string_view word) {
-    const auto found = std::ranges::find(kTypes, word, &std::pair<std::string_view, DType>::first);
-    return found == kTypes.end() ? std::nullopt : std::optional(found->second);
+    auto* const found = find_item(kTypes, word, &std::pair<std::string_view, DType>::first);
+    return found == nullptr ? std::nullopt : std::optional(found->second);
 }
 
 /// Whether the text is a form that --also takes; puts it into the request.
@@ -61,7 +61,7 @@ JobOutput also_in(const Given& given) {
         has_form = take_form(text.substr(at + 1), also);
         also.directory = has_form ? text.substr(0, at) : text;
     }
-    if (also.directory.empty() || (!has_form && text.find(':') != std::string_view::npos)) {
+    if (also.directory.empty() || (!has_form && has_part(text, ':'))) {
         refuse(given, "is not DIR or DIR:FORM",
                "give as FORM bf16, fp16, fp32, an encoding of --quantize or a form of --to, for "
                "example OUT-FP8:fp8-block or CKPT:legacy:tp=2");
@@ -81,9 +81,8 @@ std::pair<double, std::string_view> number_before(
 }  // namespace
 
 std::string_view dtype_word(DType dtype) {
-    const auto found =
-        std::ranges::find(kTypes, dtype, &std::pair<std::string_view, DType>::second);
-    return found == kTypes.end() ? std::string_view() : found->first;
+    auto* const found = find_item(kTypes, dtype, &std::pair<std::string_view, DType>::second);
+    return found == nullptr ? std::string_view() : found->first;
 }
 
 void refuse(const std::string& message, const std::string& hint) {
@@ -179,7 +178,7 @@ std::string branch_in(const Given& given) {
     };
     const std::string& text = given.text;
     if (!std::ranges::all_of(text, is_plain) || text.front() == '-' || text.front() == '/' ||
-        text.ends_with('/') || text.ends_with(".lock") || text.find("..") != std::string::npos) {
+        text.ends_with('/') || text.ends_with(".lock") || has_part(text, "..")) {
         refuse(given, "is no name of a branch", "give for example step-100");
     }
     return text;

@@ -193,7 +193,7 @@ Encoding gguf_type_for(const std::string& stem, std::optional<DType> dtype) {
     if (const auto named = encoding_from("gguf:" + (word == "fp16" ? "f16" : word))) {
         return *named;
     }
-    const bool is_k_quant = word.size() > 3 && word.find('_') != std::string::npos &&
+    const bool is_k_quant = word.size() > 3 && has_part(word, '_') &&
                             (word.starts_with("iq") || (word[0] == 'q' && is_digit(word[1])));
     if (is_k_quant) {
         refuse(printable(stem) + ".gguf names a type that shardweld does not write",
@@ -322,8 +322,8 @@ void add_checkpoint(const fs::path& directory, Job& job) {
 
 void put_values(const GivenTexts& given, Job& job) {
     for (const OptionRow& row : option_rows()) {
-        if (const auto found = given.find(row.name); found != given.end()) {
-            row.set.put({row.name, found->second}, job);
+        if (auto* const found = find_value(given, row.name)) {
+            row.set.put({row.name, *found}, job);
         }
     }
 }

@@ -60,10 +60,9 @@ const TypedWord* find_typed_option(std::string_view typed, Command command) {
     typed.remove_prefix(std::min(typed.find_first_not_of('-'), typed.size()));
     const std::string name = replaced(std::string(typed), "-", "_");
     const auto& rows = typed_options();
-    const auto found = std::ranges::find_if(rows, [&](const TypedWord& row) {
+    return find_where(rows, [&](const TypedWord& row) {
         return is_among(name, row.typed) && (row.commands & bit_of(command)) != 0;
     });
-    return found == rows.end() ? nullptr : &*found;
 }
 
 std::string option_guess(std::string_view typed, Command command) {
@@ -74,9 +73,9 @@ std::string option_guess(std::string_view typed, Command command) {
 std::string command_guess(std::string_view typed) {
     const std::string name = replaced(plain(typed), "-", "_");
     static const std::vector<TypedWord> rows = words_of("commands");
-    const auto found =
-        std::ranges::find_if(rows, [&](const TypedWord& row) { return is_among(name, row.typed); });
-    return found == rows.end()
+    auto* const found =
+        find_where(rows, [&](const TypedWord& row) { return is_among(name, row.typed); });
+    return found == nullptr
                ? ""
                : guess_text(found->means.empty() ? "" : "shardweld " + std::string(found->means),
                             found->text);

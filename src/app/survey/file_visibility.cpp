@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -113,7 +112,7 @@ void require_equal(const std::vector<std::pair<int, std::uint64_t>>& hashes,
 void check_readable(const FileStats& stats, const std::vector<std::string>& files,
                     const fs::path& directory) {
     std::vector<std::string> forbidden;
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         const bool is_forbidden =
             std::ranges::any_of(stats, [&](const auto& group) { return group[file].is_forbidden; });
         if (is_forbidden) {
@@ -147,9 +146,9 @@ void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStat
         }
     });
     const auto all = mpi::gather(comm, std::move(mine));
-    for (std::size_t i = 0; i < chosen.size(); ++i) {
+    for (const std::size_t i : indices(chosen)) {
         std::vector<std::pair<int, std::uint64_t>> hashes;  // of those that see the file
-        for (std::size_t group = 0; group < stats.size(); ++group) {
+        for (const std::size_t group : indices(stats)) {
             if (stats[group][chosen[i]].size >= 0) {
                 const int leader = hosts.leaders[group];
                 hashes.emplace_back(leader, all[static_cast<std::size_t>(leader)][i]);
@@ -175,7 +174,7 @@ HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links) 
     HostGroups hosts;
     std::map<std::string, std::uint32_t> groups;
     const auto keys = mpi::gather(comm, std::pair(key, comm.host()));
-    for (std::size_t rank = 0; rank < keys.size(); ++rank) {
+    for (const std::size_t rank : indices(keys)) {
         const auto [at, is_new] =
             groups.try_emplace(keys[rank].first, static_cast<std::uint32_t>(groups.size()));
         if (is_new) {
@@ -225,7 +224,7 @@ void FileVisibility::look_for(const std::vector<std::string>& files) {
     const auto own = static_cast<std::size_t>(comm_->rank());
     std::vector<std::size_t> position(hosts_.group_of_rank.size());  // of a rank in its group
     std::vector<std::size_t> n_ranks(hosts_.leaders.size(), 0);      // of a group
-    for (std::size_t rank = 0; rank < position.size(); ++rank) {
+    for (const std::size_t rank : indices(position)) {
         position[rank] = n_ranks[hosts_.group_of_rank[rank]]++;
     }
     std::vector<FileStatus> mine;
@@ -237,7 +236,7 @@ void FileVisibility::look_for(const std::vector<std::string>& files) {
     });
     const auto all = mpi::gather(*comm_, std::move(mine));
     FileStats stats(hosts_.leaders.size(), std::vector<FileStatus>(files.size()));
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (const std::size_t rank : indices(all)) {
         const std::uint32_t group = hosts_.group_of_rank[rank];
         for (std::size_t i = 0; i < all[rank].size(); ++i) {
             stats[group][position[rank] + i * n_ranks[group]] = all[rank][i];
@@ -245,7 +244,7 @@ void FileVisibility::look_for(const std::vector<std::string>& files) {
     }
     check_readable(stats, files, directory_);
     check_same_content(*comm_, hosts_, stats, directory_, files);
-    for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const std::size_t i : indices(files)) {
         KnownFile& known = known_[files[i]];
         for (const auto& group : stats) {
             known.sizes.push_back(group[i].size);
@@ -262,7 +261,7 @@ void FileVisibility::leave_to(mpi::Comm& leaders) {
 
 void FileVisibility::add_stamps(const std::vector<std::string>& files, const io::Openings& opened) {
     std::vector<std::pair<std::size_t, io::FileStamp>> mine;
-    for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const std::size_t i : indices(files)) {
         const auto stamp =
             known_.contains(files[i]) ? std::nullopt : opened.stamp_of(directory_ / files[i]);
         if (stamp) {
@@ -275,14 +274,13 @@ void FileVisibility::add_stamps(const std::vector<std::string>& files, const io:
 }
 
 SizesByGroup FileVisibility::sizes_of(const std::vector<std::string>& files) {
-    std::vector<std::string> unknown;
-    std::ranges::copy_if(files, std::back_inserter(unknown),
-                         [&](const std::string& file) { return !known_.contains(file); });
+    auto unknown = collect_list<std::string>(
+        files, std::identity(), [&](const std::string& file) { return !known_.contains(file); });
     look_for(unknown);
     SizesByGroup sizes(hosts_.leaders.size());
     for (const std::string& file : files) {
         const std::vector<Index>& by_group = known_.at(file).sizes;
-        for (std::size_t group = 0; group < sizes.size(); ++group) {
+        for (const std::size_t group : indices(sizes)) {
             sizes[group].push_back(by_group[group]);
         }
     }
@@ -296,7 +294,7 @@ std::vector<io::FileStamp> FileVisibility::stamps(const std::vector<std::string>
 void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files,
                 const fs::path& directory, const HostGroups& hosts) {
     std::vector<std::string> missing;
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         Index size = -1;
         for (const auto& group : sizes) {
             if (group[file] >= 0 && size >= 0 && group[file] != size) {
@@ -327,14 +325,14 @@ void check_seen(const SizesByGroup& sizes, const std::vector<std::string>& files
 std::vector<int> ranks_for(const std::vector<std::uint32_t>& files, const SizesByGroup& sizes,
                            const HostGroups& hosts) {
     std::vector<std::vector<int>> ranks_of(hosts.leaders.size());  // by group
-    for (std::size_t rank = 0; rank < hosts.group_of_rank.size(); ++rank) {
+    for (const std::size_t rank : indices(hosts.group_of_rank)) {
         ranks_of[hosts.group_of_rank[rank]].push_back(static_cast<int>(rank));
     }
     std::vector<int> chosen;
-    for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const std::size_t i : indices(files)) {
         const auto sees = [&](std::size_t group) { return sizes[group][files[i]] >= 0; };
         std::size_t n_able = 0;
-        for (std::size_t group = 0; group < ranks_of.size(); ++group) {
+        for (const std::size_t group : indices(ranks_of)) {
             n_able += sees(group) ? ranks_of[group].size() : 0;
         }
         std::size_t place = files.size() < n_able ? i * n_able / files.size() : i % n_able;

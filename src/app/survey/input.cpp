@@ -32,7 +32,7 @@ bool reads_weights(const Run& run) {
 }
 
 bool is_shard(const Location& location, const std::string& name) {
-    return std::ranges::find(location.shard_files, name) != location.shard_files.end();
+    return contains(location.shard_files, name);
 }
 
 /// The names of the list, shards at the end.
@@ -48,7 +48,7 @@ std::vector<FileEntry> hashed_together(const Run& run, Checkpoint& found,
                                        const std::vector<std::string>& names,
                                        const SizesByGroup& sizes) {
     std::vector<FileEntry> files;
-    for (std::size_t file = 0; file < names.size(); ++file) {
+    for (const std::size_t file : indices(names)) {
         Index size = 0;
         for (const std::vector<Index>& group : sizes) {
             size = std::max(size, group[file]);
@@ -173,7 +173,7 @@ Checkpoint find_shown(const Run& run, const formats::JobInput& request) {
 
 void check_sums_shown(const Run& run, Checkpoint& found) {
     const auto sums = check_listed_sums(run, found);
-    run.report->input_sums.insert(run.report->input_sums.end(), sums.begin(), sums.end());
+    append_all(run.report->input_sums, sums);
 }
 
 void read_shown(const Run& run, Checkpoint& found) {

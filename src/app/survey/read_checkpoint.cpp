@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <string>
 #include <utility>
@@ -71,7 +70,7 @@ std::vector<formats::Scan> share_scans(mpi::Comm& comm, const Checkpoint& found,
     const HostGroups& hosts = found.visibility.hosts();
     const std::vector<int> readers = ranks_for_all(found.sizes, hosts);
     std::vector<std::pair<std::size_t, formats::Scan>> mine;
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         if (readers[file] == comm.rank()) {
             mine.emplace_back(file, formats::Scan());
         }
@@ -105,7 +104,7 @@ Catalogue scan_all(mpi::Comm& comm, const Checkpoint& found, const mpi::OnShare&
 /// file.
 catalogue::Provenance judge_statements(const Location& location, Catalogue& catalogue) {
     auto statements = std::exchange(catalogue.statements, {});
-    std::ranges::copy(location.statements, std::back_inserter(statements));
+    append_all(statements, location.statements);
     auto provenance = catalogue::compare_statements(catalogue.files, statements);
     if (provenance.standing == catalogue::Standing::unknown) {
         catalogue.warnings["provenance_unknown"] =
@@ -133,7 +132,7 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
     const formats::Format& format = formats::format_of(location);
     const std::vector<int> readers = ranks_for(files, sizes, hosts);
     std::vector<std::uint32_t> mine;
-    for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const std::size_t i : indices(files)) {
         if (readers[i] == comm.rank()) {
             mine.push_back(files[i]);
         }
@@ -141,7 +140,7 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
     // A format goes through the catalogue once a call, so each thread resolves its files together.
     const std::size_t n_threads = reading_threads(hosts.n_beside(comm.rank()), mine.size());
     std::vector<std::vector<std::uint32_t>> parts(n_threads);
-    for (std::size_t i = 0; i < mine.size(); ++i) {
+    for (const std::size_t i : indices(mine)) {
         parts[i * n_threads / mine.size()].push_back(mine[i]);
     }
     std::vector<formats::Resolution> found(parts.size());
@@ -153,7 +152,7 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
     });
     std::vector<formats::Resolution> resolutions;
     for (auto& of_rank : mpi::gather(comm, std::move(found))) {
-        std::move(of_rank.begin(), of_rank.end(), std::back_inserter(resolutions));
+        append_all(resolutions, std::move(of_rank));
     }
     mpi::collectively(comm, [&] { formats::apply_resolutions(catalogue, resolutions); });
 }
@@ -233,14 +232,14 @@ void read_files(mpi::Comm& comm, Checkpoint& read, const mpi::OnShare& on_scan) 
 plan::Visibility seen_by_both(const plan::Visibility& a, const plan::Visibility& b) {
     plan::Visibility both;
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> groups;
-    for (std::size_t rank = 0; rank < a.group_of_rank.size(); ++rank) {
+    for (const std::size_t rank : indices(a.group_of_rank)) {
         const std::pair key{a.group_of_rank[rank], b.group_of_rank[rank]};
         const auto [at, is_new] =
             groups.try_emplace(key, static_cast<std::uint32_t>(groups.size()));
         if (is_new) {
             std::vector<bool> sees = a.group_sees[key.first];
             const std::vector<bool>& more = b.group_sees[key.second];
-            sees.insert(sees.end(), more.begin(), more.end());
+            append_all(sees, more);
             both.group_sees.push_back(std::move(sees));
         }
         both.group_of_rank.push_back(at->second);
@@ -293,8 +292,8 @@ void put_files_behind(Checkpoint& first, Checkpoint& more) {
         shard.piece.file += more.first_file;
     }
     first.seen = seen_by_both(first.seen, more.seen);
-    first.digests.insert(first.digests.end(), more.digests.begin(), more.digests.end());
-    first.stamps.insert(first.stamps.end(), more.stamps.begin(), more.stamps.end());
+    append_all(first.digests, more.digests);
+    append_all(first.stamps, more.stamps);
     first.n_reads += more.n_reads;
 }
 

@@ -58,8 +58,7 @@ class GpfsLines {
         constexpr std::string_view kName = "file name:";
         if (line.starts_with(kName)) {
             file_ = trim(std::string_view(line).substr(kName.size()));
-        } else if (line.find("ttributes:") != std::string::npos &&
-                   line.find("OFFLINE") != std::string::npos) {
+        } else if (has_part(line, "ttributes:") && has_part(line, "OFFLINE")) {
             released.push_back(file_);
         }
     }

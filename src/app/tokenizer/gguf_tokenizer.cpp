@@ -69,8 +69,8 @@ std::optional<std::string> pre_tokenizer_of(const SplitSteps& splits) {
         return "deepseek-llm";
     }
     const auto& all = pre_tokenizers();
-    const auto found = std::ranges::find(all, splits, &PreTokenizer::splits);
-    return found == all.end() ? std::nullopt : std::optional<std::string>(found->name);
+    auto* const found = find_item(all, splits, &PreTokenizer::splits);
+    return found == nullptr ? std::nullopt : std::optional<std::string>(found->name);
 }
 
 constexpr Bytes kLargestFile = Bytes{256} << 20U;
@@ -88,8 +88,8 @@ constexpr int kByte = 6;
 
 std::optional<std::string> text_of(const std::vector<publish::Asset>& assets,
                                    std::string_view name) {
-    const auto found = std::ranges::find(assets, name, &publish::Asset::name);
-    if (found == assets.end() || found->size() > kLargestFile || (!found->text && !found->file)) {
+    auto* const found = find_item(assets, name, &publish::Asset::name);
+    if (found == nullptr || found->size() > kLargestFile || (!found->text && !found->file)) {
         return std::nullopt;
     }
     return found->text ? *found->text : io::text_of(*found->file, kLargestFile);
@@ -179,7 +179,7 @@ class Keys {
     /// Tokens with words of their own, wherever they are listed.
     void set_added() {
         std::vector<AddedToken> added = json_ ? json_->added : std::vector<AddedToken>();
-        added.insert(added.end(), settings_.added.begin(), settings_.added.end());
+        append_all(added, settings_.added);
         for (AddedToken& token : added) {
             const bool is_control = token.is_special || looks_special(token.text);
             set(token.id, {is_control ? token.text : with_spaces(token.text), kAdded,
@@ -215,7 +215,7 @@ class Keys {
 
     void take_pieces(const std::vector<GgufToken>& pieces) {
         fill(std::ssize(pieces));
-        for (std::size_t id = 0; id < pieces.size(); ++id) {
+        for (const std::size_t id : indices(pieces)) {
             const GgufToken& piece = pieces[id];
             set(static_cast<Index>(id),
                 {piece.text, piece.score, piece.type == kUserDefined ? kNormal : piece.type});
@@ -229,7 +229,7 @@ class Keys {
     void take_fallback() {
         fill(json_->vocabulary.rbegin()->first + 1);
         std::map<std::string, float> scores;
-        for (std::size_t i = 0; i < json_->merges.size(); ++i) {
+        for (const std::size_t i : indices(json_->merges)) {
             std::string piece = json_->merges[i];
             if (const auto at = piece.find(' '); at != std::string::npos) {
                 piece.erase(at, 1);
@@ -237,9 +237,8 @@ class Keys {
             scores.emplace(std::move(piece), -static_cast<float>(i + 1));
         }
         for (const auto& [id, text] : json_->vocabulary) {
-            const auto score = scores.find(text);
-            set(id, {text, score == scores.end() ? 0 : score->second,
-                     is_byte_token(text) ? kByte : kNormal});
+            auto* const score = find_value(scores, text);
+            set(id, {text, score == nullptr ? 0 : *score, is_byte_token(text) ? kByte : kNormal});
         }
         set_added();
         add_space_prefix();
@@ -286,9 +285,9 @@ class Keys {
 
     /// By its text in tokenizer_config.json, else by its number in config.json.
     [[nodiscard]] std::optional<Index> special(const std::string& kind) const {
-        const auto named = numbers_.find(settings_.token(kind + "_token"));
-        const auto id = named != numbers_.end() ? std::optional(named->second)
-                                                : config_.integer(kind + "_token_id");
+        auto* const named = find_value(numbers_, settings_.token(kind + "_token"));
+        const auto id =
+            named != nullptr ? std::optional(*named) : config_.integer(kind + "_token_id");
         return id && *id >= 0 && *id < std::ssize(tokens_) ? id : std::nullopt;
     }
 
@@ -335,8 +334,8 @@ class Keys {
             }
         }
         add_texts(key + "s", names);
-        if (const auto one = settings_.templates.find(""); one != settings_.templates.end()) {
-            add(MetadataField::text(key, one->second));
+        if (auto* const one = find_value(settings_.templates, "")) {
+            add(MetadataField::text(key, *one));
         }
     }
 

@@ -225,13 +225,11 @@ std::optional<TokenizerJson> parse_tokenizer_json(std::string_view text) {
 }
 
 std::string TokenizerSettings::token(const std::string& name) const {
-    const auto found = tokens.find(name);
-    return found == tokens.end() ? "" : found->second;
+    return copy_or(find_value(tokens, name), "");
 }
 
 std::optional<bool> TokenizerSettings::flag(const std::string& name) const {
-    const auto found = flags.find(name);
-    return found == flags.end() ? std::nullopt : std::optional(found->second);
+    return copy_of(find_value(flags, name));
 }
 
 TokenizerSettings parse_tokenizer_settings(const std::optional<std::string>& config,

@@ -70,8 +70,8 @@ std::vector<StatedPart> stated_parts(const outputs::Frame& frame,
                                      const std::map<std::uint32_t, std::uint32_t>& sums) {
     StatedParts parts(frame);
     for (const outputs::ChecksumPlace& place : frame.checksums) {
-        const auto sum = sums.find(place.tensor);
-        parts.add(place.offset, crc32_moved(sum == sums.end() ? 0 : sum->second, place.behind));
+        auto* const sum = find_value(sums, place.tensor);
+        parts.add(place.offset, crc32_moved(sum == nullptr ? 0 : *sum, place.behind));
     }
     std::ranges::for_each(frame.texts,
                           [&](const outputs::ChecksumText& text) { parts.put_digits(text); });
@@ -112,7 +112,7 @@ void WrittenSums::write_frames(mpi::Comm& comm, const io::Directory& directory, 
                 file.write(offset, bytes);
             }
             io::WrittenFile written = file.finish(sync);
-            std::ranges::move(written.stretches, std::back_inserter(made.stretches));
+            append_all(made.stretches, std::move(written.stretches));
             std::ranges::sort(made.stretches, {}, &io::WrittenStretch::offset);
         }
     });

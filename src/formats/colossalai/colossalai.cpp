@@ -37,9 +37,9 @@ std::vector<StagedName> names_in(const std::vector<std::string>& files,
 /// The file of an unsharded model of the shards' kind: its index has this name in front.
 std::string model_of(const fs::path& directory, const std::vector<StagedName>& shards) {
     const auto& first = shards.front().model;
-    const auto other =
-        std::ranges::find_if(shards, [&](const StagedName& shard) { return shard.model != first; });
-    if (other != shards.end()) {
+    auto* const other =
+        find_where(shards, [&](const StagedName& shard) { return shard.model != first; });
+    if (other != nullptr) {
         throw Error(ErrorCode::mismatch,
                     directory.string() + " holds shards of two models, of " + first + " and of " +
                         other->model,
@@ -95,7 +95,7 @@ std::vector<std::string> files_of_stages(const fs::path& directory,
                     names_in(listing.files, parse_stage_index));
     std::vector<std::string> all(files.begin(), files.end());
     std::ranges::sort(all, natural_less);
-    all.insert(all.end(), indices.begin(), indices.end());
+    append_all(all, indices);
     return all;
 }
 

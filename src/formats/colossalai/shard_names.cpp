@@ -14,10 +14,10 @@ std::optional<StagedName> parse_staged(const std::vector<NameRule>& rules, std::
     }
     StagedName name{std::string(found->rule->what), "", std::nullopt};
     if (const auto stage = found->parts.find("stage"); stage != found->parts.end()) {
-        const auto expert = found->parts.find("expert");
+        auto* const expert = find_value(found->parts, "expert");
         name.number = found->parts.number("stage");
         name.stage = stage->second;
-        name.stage += expert == found->parts.end() ? "" : "-" + std::string(expert->second);
+        name.stage += expert == nullptr ? "" : "-" + std::string(*expert);
     }
     return name;
 }

@@ -69,8 +69,8 @@ class ByChunk {
     }
 
     [[nodiscard]] std::span<const Item> of(std::string_view tensor) const {
-        const auto found = items_.find(tensor);
-        return found == items_.end() ? std::span<const Item>() : std::span(found->second);
+        auto* const found = find_value(items_, tensor);
+        return found == nullptr ? std::span<const Item>() : std::span(*found);
     }
 
     /// Calls `visit` with each chunk and its item, nullptr for none: one walk over both, as both
@@ -167,10 +167,9 @@ class DcpViews {
 
     static void require_alike(const StoredTensor& view, DType dtype, const DcpChunk& chunk) {
         if (view.dtype != dtype || !std::ranges::equal(view.shape, chunk.sizes)) {
-            bad_metadata("the chunk at " + shape_text(chunk.offsets) + " is " +
-                         std::string(torch_name(dtype)) + " of shape " + shape_text(chunk.sizes) +
-                         ", but by all_tensor_metadata " + std::string(torch_name(view.dtype)) +
-                         " of shape " + shape_text(view.shape));
+            bad_metadata("the chunk at " + shape_text(chunk.offsets) + " is " + torch_name(dtype) +
+                         " of shape " + shape_text(chunk.sizes) + ", but by all_tensor_metadata " +
+                         torch_name(view.dtype) + " of shape " + shape_text(view.shape));
         }
     }
 
@@ -443,7 +442,7 @@ bool is_bytecheckpoint(const fs::path& path) {
     const auto file = io::InputFile::open(path);
     std::string head(std::min<Bytes>(file.size(), kHead), '\0');
     file.read_at(0, std::as_writable_bytes(std::span(head)));
-    return head.find("bytecheckpoint.") != std::string::npos;
+    return has_part(head, "bytecheckpoint.");
 }
 
 }  // namespace shardweld::formats

@@ -190,8 +190,8 @@ std::uint32_t DcpRecords::add_place(const PickleValue& value, std::string_view n
 }
 
 std::uint32_t DcpRecords::file_number(std::string_view path) {
-    if (const auto known = file_numbers_.find(path); known != file_numbers_.end()) {
-        return known->second;
+    if (auto* const known = find_value(file_numbers_, path)) {
+        return *known;
     }
     check_path(path);
     const auto number = static_cast<std::uint32_t>(files_.size());

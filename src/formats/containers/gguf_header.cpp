@@ -177,8 +177,8 @@ std::uint32_t read_keys(GgufReader& reader, std::uint64_t count, GgufHeader& hea
         }
         read_value(reader, name, reader.number<std::uint32_t>(), header);
     }
-    const auto stated = header.numbers.find("general.alignment");
-    const Index alignment = stated == header.numbers.end() ? kUsualAlignment : stated->second;
+    const Index alignment =
+        copy_or(find_value(header.numbers, "general.alignment"), kUsualAlignment);
     if (alignment > std::numeric_limits<std::uint32_t>::max() ||
         !std::has_single_bit(static_cast<std::uint64_t>(std::max<Index>(alignment, 0)))) {
         refuse_gguf("an alignment of " + std::to_string(alignment));
@@ -288,8 +288,7 @@ GgufHeader read_gguf(const io::InputFile& file) {
     if (reader.number<std::uint32_t>() != kMagic) {
         refuse_gguf("it does not begin with GGUF");
     }
-    if (const auto version = reader.number<std::uint32_t>();
-        std::ranges::find(kGgufVersions, version) == kGgufVersions.end()) {
+    if (const auto version = reader.number<std::uint32_t>(); !contains(kGgufVersions, version)) {
         throw Error(ErrorCode::unsupported,
                     "GGUF of version " + std::to_string(version) +
                         " (or of another byte order): versions 2 and 3 are read");

@@ -41,7 +41,7 @@ constexpr auto kKnownBuiltins =
                                      "int", "bool", "float", "object", "bytearray"});
 
 bool holds(Names names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
+    return contains(names, name);
 }
 
 // Protocol 4 walks a dotted name attribute by attribute: "torch serialization.os.system".
@@ -96,8 +96,8 @@ std::string_view PickleMachine::name_in(const PickleValue* text) const {
 
 PickleValue* PickleMachine::global(std::string_view module, std::string_view name) {
     name_.assign(module).append(" ").append(name);
-    const auto known = globals_.find(name_);
-    return known != globals_.end() ? known->second : new_global(module, name);
+    auto* const known = find_value(globals_, name_);
+    return known != nullptr ? *known : new_global(module, name);
 }
 
 PickleValue* PickleMachine::new_global(std::string_view module, std::string_view name) {

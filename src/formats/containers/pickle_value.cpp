@@ -1,7 +1,8 @@
 // Values as their readers see them: what Python's containers and objects of different protocols and
 // versions have in common.
-#include <algorithm>
 #include <array>
+
+#include "core/lists.hpp"
 
 #include "pickle.hpp"
 
@@ -41,7 +42,7 @@ bool is_sequence_class(std::string_view name) {
         "torch Size",       "builtins set",       "__builtin__ set",
         "builtins list",    "builtins frozenset", "__builtin__ frozenset",
         "__builtin__ list", "builtins tuple",     "__builtin__ tuple"};
-    return std::ranges::find(kNames, name) != kNames.end();
+    return contains(kNames, name);
 }
 
 // The one sequence that a call was given.

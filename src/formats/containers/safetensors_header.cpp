@@ -278,7 +278,7 @@ std::string read_header(const io::InputFile& file, Bytes begin) {
     }
     std::string text(to_size(length, "the safetensors header"), '\0');
     file.read_at(begin + kLengthBytes, std::as_writable_bytes(std::span(text)));
-    if (!trim(text).starts_with('{') || text.find('\0') != std::string::npos) {
+    if (!trim(text).starts_with('{') || has_part(text, '\0')) {
         refuse_file(file, "it does not begin with '{', or holds a NUL");
     }
     return text;

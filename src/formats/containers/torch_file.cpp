@@ -202,8 +202,7 @@ const TorchRecords::Record* TorchRecords::find(std::string_view key) const {
     if (const std::size_t number = number_of(key); number < numbered_.size()) {
         return numbered_[number].offset == kAbsent ? nullptr : &numbered_[number];
     }
-    const auto found = others_.find(key);
-    return found == others_.end() ? nullptr : &found->second;
+    return find_value(others_, key);
 }
 
 Bytes TorchRecords::bytes() const {
@@ -275,11 +274,11 @@ TorchFile TorchFile::read_stream(RangeReader& reader) {
         fail_stream("the list of its storages is " + describe(keys.root()));
     }
     for (const PickleValue* const key : keys.root().elements()) {
-        const auto found = expected.find(key->text());
-        if (key->kind != PickleKind::text || found == expected.end()) {
+        auto* const found = find_value(expected, key->text());
+        if (key->kind != PickleKind::text || found == nullptr) {
             fail_stream("storage '" + printable(key->text()) + "' is not named in the pickle");
         }
-        const Record storage = next_storage(reader, position, found->second, key->text());
+        const Record storage = next_storage(reader, position, *found, key->text());
         if (torch_file.records_.find(key->text()) != nullptr) {
             fail_stream("two storages with one key: '" + printable(key->text()) + "'");
         }

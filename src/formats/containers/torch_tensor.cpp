@@ -1,5 +1,4 @@
 // Tensors of a torch file: from the pickled call to a strided view of raw bytes.
-#include <algorithm>
 #include <utility>
 
 #include "core/text.hpp"
@@ -19,7 +18,7 @@ using Span = std::span<const PickleValue* const>;
 }
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-    return std::ranges::find(names, name) != names.end();
+    return contains(names, name);
 }
 
 /// A pickled call: the function and what it is given.
@@ -113,7 +112,7 @@ Index needed_elements(const StoredTensor& tensor) {
         return 0;
     }
     Index last = tensor.element_offset;
-    for (std::size_t axis = 0; axis < tensor.shape.size(); ++axis) {
+    for (const std::size_t axis : indices(tensor.shape)) {
         last = checked_add(last, checked_mul(tensor.shape[axis] - 1, tensor.strides[axis], kWhat),
                            kWhat);
     }

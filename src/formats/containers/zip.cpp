@@ -358,7 +358,7 @@ ZipArchive read_zip(RangeReader& reader) {
     }
     archive.entries.reserve(centrals.size());
     Bytes previous_end = 0;
-    for (std::size_t i = 0; i < centrals.size(); ++i) {
+    for (const std::size_t i : indices(centrals)) {
         const Central& entry = centrals[i];
         if (entry.header < previous_end) {
             fail_zip("entry " + in_quotes(entry.name) + " overlaps the one before it");
@@ -400,9 +400,9 @@ ZipArchive ZipArchive::read(const io::InputFile& file, Bytes begin, Bytes length
 }
 
 const ZipEntry* ZipArchive::find(std::string_view name) const {
-    const auto found = std::ranges::find_if(
-        entries, [name](const NamedZipEntry& named) { return named.name == name; });
-    return found == entries.end() ? nullptr : &found->entry;
+    auto* const found =
+        find_where(entries, [name](const NamedZipEntry& named) { return named.name == name; });
+    return found == nullptr ? nullptr : &found->entry;
 }
 
 void require_crc32(std::string_view record, ByteView bytes, std::uint32_t stated) {

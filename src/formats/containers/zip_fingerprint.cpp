@@ -1,6 +1,5 @@
 // torch's fingerprint of an archive: what its records' CRC-32s have to come to.
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -61,8 +60,7 @@ std::string fingerprint_of(const std::vector<std::uint32_t>& sums) {
 namespace {
 
 std::string hash_of(const std::vector<ZipEntry>& records) {
-    std::vector<std::uint32_t> sums;
-    std::ranges::transform(records, std::back_inserter(sums), &ZipEntry::crc32);
+    auto sums = collect_list<std::uint32_t>(records, &ZipEntry::crc32);
     return fingerprint_of(sums);
 }
 

@@ -44,8 +44,8 @@ bool is_shard(std::string_view file) {
 }
 
 std::string path_of(const DcpMetadata& metadata, const std::string& key) {
-    const auto at = metadata.paths.find(key);
-    return at == metadata.paths.end() || at->second.empty() ? key : path_name(at->second);
+    auto* const at = find_value(metadata.paths, key);
+    return at == nullptr || at->empty() ? key : path_name(*at);
 }
 
 // An object among the model's tensors is looked into, others are told by their names.
@@ -150,7 +150,7 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
 }
 
 void require_all_ranks(const std::vector<std::string>& metadata_files) {
-    std::vector<Index> ranks = collect_list(
+    const std::set<Index> ranks = collect_set(
         metadata_files, [](const std::string& file) { return rank_of_metadata(file).value_or(0); });
     require_all_numbers(ranks, 0, std::string(kRankPrefix), std::string(kMetadata));
 }

@@ -1,7 +1,6 @@
 // Shards of the HuggingFace storage writer: shard-00001-model-00001-of-00002.safetensors...
 // Source: torch 2.15 torch/distributed/checkpoint/hf_storage.py.
 
-#include <algorithm>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -40,26 +39,25 @@ std::optional<Index> number_of_shard(std::string_view file) {
 }
 
 std::vector<std::string> shards_in(const Listing& listing) {
-    std::vector<std::string> shards;
-    std::ranges::copy_if(listing.files, std::back_inserter(shards),
-                         [](const std::string& file) { return number_of_shard(file).has_value(); });
-    return shards;
+    return collect_list<std::string>(listing.files, std::identity(), [](const std::string& file) {
+        return number_of_shard(file).has_value();
+    });
 }
 
 const std::string& sharding_info(const SafetensorsHeader& header) {
-    const auto at = header.metadata.find(kShardingInfo);
-    if (at == header.metadata.end()) {
+    auto* const at = find_value(header.metadata, kShardingInfo);
+    if (at == nullptr) {
         throw Error(ErrorCode::corrupt,
                     std::string("has no ") + kShardingInfo +
                         " in its metadata: where its tensors belong is not known");
     }
-    return at->second;
+    return *at;
 }
 
 catalogue::Tensor tensor_of(const std::string& name, const StoredTensor& stored,
                             const ShardOffsets& all_offsets) {
-    const auto offsets = all_offsets.find(name);
-    if (offsets == all_offsets.end() || offsets->second.size() != stored.shape.size()) {
+    auto* const offsets = find_value(all_offsets, name);
+    if (offsets == nullptr || offsets->size() != stored.shape.size()) {
         throw Error(ErrorCode::corrupt,
                     std::string(kShardingInfo) +
                         " does not say where in the whole tensor this part of " + "shape " +
@@ -69,13 +67,12 @@ catalogue::Tensor tensor_of(const std::string& name, const StoredTensor& stored,
     tensor.name = name;
     tensor.stored_as = name;
     tensor.dtype = stored.dtype;
-    for (std::size_t k = 0; k < stored.shape.size(); ++k) {
-        tensor.shape.push_back(
-            checked_add(offsets->second[k], stored.shape[k], "a tensor's shape"));
+    for (const std::size_t k : indices(stored.shape)) {
+        tensor.shape.push_back(checked_add((*offsets)[k], stored.shape[k], "a tensor's shape"));
     }
     volume_of(tensor.shape, "a tensor's shape");
     if (stored.volume() != 0) {
-        tensor.pieces.push_back(piece_of(stored, offsets->second));
+        tensor.pieces.push_back(piece_of(stored, *offsets));
     }
     return tensor;
 }
@@ -98,10 +95,10 @@ Scan scan_shard(const Location& location, const std::string& file) {
 
 // Ranks write those of the model's files that they hold parts of.
 void require_all_shards(const std::vector<std::string>& shards) {
-    std::vector<Index> numbers;
+    std::set<Index> numbers;
     std::vector<std::string> files_of_model;
     for (const std::string& file : shards) {
-        numbers.push_back(number_of_shard(file).value_or(0));
+        numbers.insert(number_of_shard(file).value_or(0));
         files_of_model.push_back("shard-*" + file.substr(file.find("-model-")));
     }
     require_all_numbers(numbers, 1, "shard ", "");

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "catalogue/catalogue.hpp"
+#include "catalogue/claims.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
 #include "formats/shared/assembler.hpp"
@@ -57,18 +58,12 @@ void require_complete(const Catalogue& catalogue, const std::string& missing_hin
     });
 }
 
-void require_all_numbers(std::vector<Index> numbers, Index first, const std::string& before,
+void require_all_numbers(const std::set<Index>& numbers, Index first, const std::string& before,
                          const std::string& after) {
-    std::ranges::sort(numbers);
-    std::vector<std::string> missing;
-    Index next = first;
-    for (const Index number : numbers) {
-        // Numbers come from names and may be anything: name a few.
-        for (; next < number && missing.size() < 3; ++next) {
-            missing.push_back(before + std::to_string(next) + after);
-        }
-        next = checked_add(number, 1, "a rank's number");
-    }
+    // Numbers come from names and may be anything: name a few.
+    const auto missing =
+        collect_list(catalogue::not_covered(numbers, first, *numbers.rbegin(), 3),
+                     [&](Index number) { return before + std::to_string(number) + after; });
     if (!missing.empty()) {
         throw Error(ErrorCode::not_found, "files of some ranks are missing: " + name_list(missing),
                     "copy the files of all ranks; if the save was cut short, take an earlier one");

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -22,9 +23,9 @@ catalogue::Catalogue join(std::vector<Scan> scans, Shapes shapes);
 /// of what may be the reason, too few elements are Error(not_found).
 void require_complete(const catalogue::Catalogue& catalogue, const std::string& missing_hint);
 
-/// The numbers (in any order, some more than once) are `first`, first + 1... Error(not_found)
-/// naming those left out as `before` N `after`.
-void require_all_numbers(std::vector<Index> numbers, Index first, const std::string& before,
+/// Requires one number at least, and all from `first` to the last. Error(not_found) naming those
+/// left out as `before` N `after`.
+void require_all_numbers(const std::set<Index>& numbers, Index first, const std::string& before,
                          const std::string& after);
 
 inline constexpr const char* kShardingInfo = "DCP_SHARDING_INFO";

@@ -1,6 +1,7 @@
 #include "model_selection.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <set>
 
@@ -36,9 +37,17 @@ std::string_view key_of(std::string_view path) {
     return path.substr(path.rfind(kKeySeparator) + 1);
 }
 
+/// The keys of tensors, without wrappers' names.
+std::set<std::string> bare_names(const Catalogue& catalogue,
+                                 const std::function<bool(const Tensor&)>& is_meant) {
+    return collect_set(
+        catalogue.tensors,
+        [](const Tensor& tensor) { return without_wrappers(key_of(tensor.name)); }, is_meant);
+}
+
 // "layers.0.weight": a key that names a parameter of nested modules.
 bool is_tree_name(std::string_view key) {
-    return key.find('.') != std::string_view::npos;
+    return has_part(key, '.');
 }
 
 // Inside the dictionary or one of its own dictionaries.
@@ -112,10 +121,8 @@ Counts models_in(const Catalogue& catalogue) {
 void require_copies(const Catalogue& catalogue, const Counts& models) {
     const auto largest =
         std::ranges::max_element(models, {}, [](const auto& model) { return model.second; });
-    std::set<std::string> names = collect_set(
-        catalogue.tensors,
-        [](const Tensor& tensor) { return without_wrappers(key_of(tensor.name)); },
-        [&](const Tensor& tensor) { return parent_of(tensor.name) == largest->first; });
+    const auto names = bare_names(
+        catalogue, [&](const Tensor& tensor) { return parent_of(tensor.name) == largest->first; });
     std::map<std::string, std::string> first;  // of each other dictionary, a tensor
     std::set<std::string> copies;
     for (const Tensor& tensor : catalogue.tensors) {
@@ -271,10 +278,9 @@ std::optional<std::string> WeightHolders::name_of(std::string_view path) const {
 
 void select_model(Catalogue& catalogue) {
     const std::string model = choose_model(catalogue);
-    std::set<std::string> names = collect_set(
-        catalogue.tensors,
-        [](const Tensor& tensor) { return without_wrappers(key_of(tensor.name)); },
-        [&](const Tensor& tensor) { return !is_training_only(first_part(tensor.name, '.')); });
+    const auto names = bare_names(catalogue, [](const Tensor& tensor) {
+        return !is_training_only(first_part(tensor.name, '.'));
+    });
     // Where a name begins as training state does, the rest tells whose it is.
     const auto is_state = [&](const Tensor& tensor) {
         return is_training_only(first_part(tensor.name, '.')) &&

@@ -31,13 +31,13 @@ constexpr std::string_view kMembers = "params";
 constexpr std::string_view kSchedulers = "lr_scheduler";
 
 bool is_of_optimizer(std::string_view key) {
-    return is_training_only(key) && key.find("ptim") != std::string_view::npos;
+    return is_training_only(key) && has_part(key, "ptim");
 }
 
 /// What stands behind `word` where that is the optimizer's: a key of its own, or the beginning of
 /// one, as flattened dictionaries have it. nullopt for other paths.
 std::optional<std::string_view> behind(std::string_view word, std::string_view path) {
-    const char separator = path.find(kKeySeparator) == std::string_view::npos ? '.' : kKeySeparator;
+    const char separator = !has_part(path, kKeySeparator) ? '.' : kKeySeparator;
     bool is_ours = false;
     for (std::size_t begin = 0; begin < path.size();) {
         const std::size_t end = std::min(path.find(separator, begin), path.size());
@@ -183,8 +183,8 @@ void OptimizerReader::read(const std::string& file, const std::vector<const Sett
 void OptimizerReader::put_tensor(const Setting& setting,
                                  const std::map<std::string, StoredTensor>& stored,
                                  const io::InputFile& input) {
-    const auto at = stored.find(setting.stored_as);
-    const auto text = at == stored.end() ? std::nullopt : text_of_tensor(at->second, input);
+    auto* const at = find_value(stored, setting.stored_as);
+    const auto text = at == nullptr ? std::nullopt : text_of_tensor(*at, input);
     if (!text) {
         throw Error(ErrorCode::corrupt,
                     "the file holds no single number called " + printable(setting.stored_as),

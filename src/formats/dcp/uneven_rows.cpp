@@ -19,7 +19,7 @@ namespace shardweld::formats::dcp {
 namespace {
 
 bool has_none(std::span<const Index> sizes) {
-    return std::ranges::find(sizes, 0) != sizes.end();
+    return contains(sizes, 0);
 }
 
 /// An item without elements is shorter than one that has some.
@@ -58,7 +58,7 @@ struct Misplaced {
     /// Counts the ways to fill the gaps from `gap` on, of which `filled` rows are.
     void place(std::size_t gap, Index filled, std::vector<Index>& at) {
         if (gap == gaps.size()) {
-            if (std::ranges::find(at, -1) == at.end()) {
+            if (!contains(at, -1)) {
                 ++n_ways;
                 begins = at;
             }
@@ -91,7 +91,7 @@ constexpr const char* kRemedy =
 /// several.
 std::optional<std::size_t> only_axis(const DcpTensor& tensor, std::span<const Index> sizes) {
     std::optional<std::size_t> axis;
-    for (std::size_t k = 0; k < sizes.size(); ++k) {
+    for (const std::size_t k : indices(sizes)) {
         if (sizes[k] != tensor.shape[k]) {
             if (axis) {
                 return std::nullopt;
@@ -124,7 +124,7 @@ void place(Misplaced& found, DcpTensor& tensor, std::deque<std::vector<Index>>& 
             "rows are not where .metadata says, and the stored shapes do not tell where they "
             "belong");
     }
-    for (std::size_t i = 0; i < found.rows.size(); ++i) {
+    for (const std::size_t i : indices(found.rows)) {
         DcpChunk chunk = found.rows[i].first;
         std::vector<Index>& offsets = numbers.emplace_back(tensor.shape.size(), 0);
         offsets[found.axis] = found.begins[i];

@@ -152,8 +152,8 @@ void note_unread(const Location& location, Catalogue& out) {
 std::string summary(const Catalogue& out) {
     std::string text = "DeepSpeed checkpoint";
     const auto add = [&](const char* fact, const std::string& before, const char* behind) {
-        if (const auto at = out.facts.find(fact); at != out.facts.end()) {
-            text += ", " + before + std::to_string(at->second) + behind;
+        if (auto* const at = find_value(out.facts, fact)) {
+            text += ", " + before + std::to_string(*at) + behind;
         }
     };
     add("zero_stage", "ZeRO stage ", "");

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/lists.hpp"
+
 namespace shardweld::formats::deepspeed {
 
 namespace {
@@ -10,7 +12,7 @@ namespace {
 /// axes; nullopt when nothing.
 std::optional<layout::Box> meet(const LocalBox& box, const layout::Box& other) {
     layout::Box common;
-    for (std::size_t k = 0; k < other.size(); ++k) {
+    for (const std::size_t k : indices(other)) {
         const Index lo = std::max(box.local[k], other[k].lo);
         const Index end = std::min(box.local[k] + box.extent[k], other[k].lo + other[k].extent);
         if (lo >= end) {
@@ -25,7 +27,7 @@ std::optional<layout::Box> meet(const LocalBox& box, const layout::Box& other) {
 void add_piece(const catalogue::Piece& source, layout::Patch patch, const LocalBox& box,
                std::uint32_t copy, std::vector<catalogue::Piece>& pieces) {
     catalogue::Piece piece = source;
-    for (std::size_t k = 0; k < patch.axes.size(); ++k) {
+    for (const std::size_t k : indices(patch.axes)) {
         patch.axes[k].lo += box.global[k] - box.local[k];
     }
     piece.patch = patch;
@@ -74,7 +76,7 @@ void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, 
                 std::vector<catalogue::Piece>& pieces) {
     for (const LocalBox& box : boxes) {
         layout::Box local;
-        for (std::size_t k = 0; k < box.local.size(); ++k) {
+        for (const std::size_t k : indices(box.local)) {
             local.push_back({box.local[k], box.extent[k]});
         }
         if (const auto patch = layout::clip(whole.patch, local)) {

@@ -71,8 +71,8 @@ class SaveSizes {
             require_at_most(kModelRanks, found, n_ranks, said_.speaker(kModelRanks));
         }
         for (Index mp = 0; mp < n_ranks; ++mp) {
-            const auto rank = ranks.find(mp);
-            if (rank == ranks.end() || rank->second.states_file().empty()) {
+            auto* const rank = find_value(ranks, mp);
+            if (rank == nullptr || rank->states_file().empty()) {
                 throw files_missing("the model states of " + model_rank_text(mp) +
                                     " are missing (" + std::to_string(n_ranks) + " ranks saved)");
             }
@@ -137,10 +137,10 @@ struct DividedTensor {
     const LocalShapes& others;  ///< shapes that `ranks` do not know
 
     [[nodiscard]] const std::vector<Index>& shape_on(Index mp) const {
-        const auto rank = ranks.find(mp);
-        const auto* shape = rank == ranks.end() ? nullptr : rank->second.shape_of(name);
-        if (const auto other = others.find(mp); shape == nullptr && other != others.end()) {
-            shape = &other->second;
+        auto* const rank = find_value(ranks, mp);
+        const auto* shape = rank == nullptr ? nullptr : rank->shape_of(name);
+        if (auto* const other = find_value(others, mp); shape == nullptr && other != nullptr) {
+            shape = other;
         }
         if (shape == nullptr) {
             throw mixed_saves_error(printable(name) + " is not on " + model_rank_text(mp));
@@ -161,8 +161,8 @@ PartPlace place_whole(const std::vector<Index>& local) {
 PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& local, Index mp,
                      Index n_tensor_ranks) {
     const std::string& name = tensor.name;
-    const auto rank = tensor.ranks.find(mp);
-    const JoinRule* const rule = rank == tensor.ranks.end() ? nullptr : rank->second.rule_for(name);
+    auto* const rank = find_value(tensor.ranks, mp);
+    const JoinRule* const rule = rank == nullptr ? nullptr : rank->rule_for(name);
     if (rule == nullptr) {
         throw Error(ErrorCode::unsupported,
                     "nothing says how the parts of " + printable(name) + " on " +
@@ -308,9 +308,9 @@ class ZeroFiles {
     // Layers that are tied are the one parameter.
     void note_module() {
         for (const WholeTensor& whole : wholes_) {
-            const auto original = aliases_.find(whole.tensor.name);
-            const bool is_tied = whole.name.kind == ZeroFile::layer && original != aliases_.end();
-            module_.add(is_tied ? original->second : whole.tensor.name, whole.name, whole.tensor);
+            auto* const original = find_value(aliases_, whole.tensor.name);
+            const bool is_tied = whole.name.kind == ZeroFile::layer && original != nullptr;
+            module_.add(is_tied ? *original : whole.tensor.name, whole.name, whole.tensor);
         }
     }
 
@@ -332,8 +332,7 @@ class ZeroFiles {
         const TensorPart part = part_of(tensor.name, tensor.dtype, tensor.shape, mp, whole.file);
         part.tensor->written_as = tensor.written_as;
         if (is_fragment(tensor)) {
-            part.tensor->pieces.insert(part.tensor->pieces.end(), tensor.pieces.begin(),
-                                       tensor.pieces.end());
+            append_all(part.tensor->pieces, tensor.pieces);
         } else {
             add_pieces(tensor.pieces.front(), part.boxes, copy_number(part, tensor.shape, mp),
                        part.tensor->pieces);
@@ -368,17 +367,17 @@ class ZeroFiles {
 
     TensorPart part_of(const std::string& name, DType dtype, const std::vector<Index>& local,
                        Index mp, std::uint32_t file) {
-        const auto known = all_.tensors.find(name);
-        const bool is_known = known != all_.tensors.end();
+        auto* const known = find_value(all_.tensors, name);
+        const bool is_known = known != nullptr;
         if (is_known) {
-            all_.require_same(known->second, {name, dtype, known->second.tensor.shape, {}}, file);
+            all_.require_same(*known, {name, dtype, known->tensor.shape, {}}, file);
         }
         PartPlace place =
             grid_.n_tensor_ranks() == 1
                 ? place_whole(local)
                 : place_part({name, ranks_, wholes_shape(name)}, local, mp, grid_.n_tensor_ranks());
         if (is_known) {
-            const Assembled& joined = known->second;
+            const Assembled& joined = *known;
             require_equal("the shape of " + name, joined.tensor.shape,
                           out_.files[joined.files.front()].path, place.shape, model_rank_text(mp));
         }
@@ -392,8 +391,7 @@ class ZeroFiles {
                 whole_shapes_[whole.tensor.name][whole.name.mp] = whole.tensor.shape;
             }
         }
-        const auto at = whole_shapes_.find(name);
-        return at == whole_shapes_.end() ? LocalShapes{} : at->second;
+        return copy_or(find_value(whole_shapes_, name), LocalShapes{});
     }
 
     void require_whole_tensor(const Tensor& tensor, const std::vector<std::string>& absent) const {
@@ -407,8 +405,8 @@ class ZeroFiles {
 
     void add_aliases() {
         for (const auto& [alias, original] : aliases_) {
-            if (const auto at = all_.tensors.find(original); at != all_.tensors.end()) {
-                Assembled joined = at->second;
+            if (auto* const at = find_value(all_.tensors, original)) {
+                Assembled joined = *at;
                 joined.tensor.name = alias;
                 all_.tensors.try_emplace(alias, std::move(joined));
             }

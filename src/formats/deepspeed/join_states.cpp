@@ -32,10 +32,10 @@ std::vector<FileScan> of_state(const std::vector<FileScan>& scans, std::string_v
         one.own = scan.own;
         one.told.files = scan.told.files;
         const auto& states = scan.told.optimizer.states;
-        const auto state = std::ranges::find(states, name, &State::name);
+        auto* const state = find_item(states, name, &State::name);
         if (name == catalogue::kMaster) {
             one.told.shards = scan.told.shards;
-        } else if (state != states.end()) {
+        } else if (state != nullptr) {
             one.told.shards = state->shards;
         } else if (!scan.told.shards.empty()) {
             throw Error(ErrorCode::not_found,
@@ -74,7 +74,7 @@ void name_members(const FileContent& content, const std::vector<FlatGroup>& flat
         return;
     }
     std::size_t next = 0;
-    for (std::size_t group = 0; group < content.group_sizes.size(); ++group) {
+    for (const std::size_t group : indices(content.group_sizes)) {
         const auto settings = is_by_group ? flat[group].settings : std::optional<Index>(0);
         for (std::size_t i = 0; i < content.group_sizes[group]; ++i, ++next) {
             if (next < content.parameters.size() && settings &&
@@ -131,8 +131,8 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
     const auto flat = flat_groups(scans);
     for (const FileScan& scan : scans) {
         const FileName name = parse_file_name(scan.told.files.front().path).value_or(FileName{});
-        if (const auto of_rank = flat.find(name.mp); of_rank != flat.end()) {
-            name_members(scan.own, of_rank->second, known, out.optimizer);
+        if (auto* const of_rank = find_value(flat, name.mp)) {
+            name_members(scan.own, *of_rank, known, out.optimizer);
         }
     }
     for (const FileScan& scan : scans) {

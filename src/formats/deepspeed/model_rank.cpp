@@ -1,9 +1,11 @@
 #include "model_rank.hpp"
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 #include <utility>
 
+#include "catalogue/claims.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
@@ -69,7 +71,7 @@ FlatParameter named_on(Index expert_rank, const ExpertNumbers& numbers, const st
                        FlatParameter parameter) {
     auto name = numbers.name_on(expert_rank, parameter.name);
     if (!name) {
-        const bool is_other_expert = parameter.name.find(".experts.") != std::string::npos;
+        const bool is_other_expert = has_part(parameter.name, ".experts.");
         throw Error(
             is_other_expert ? ErrorCode::unsupported : ErrorCode::mismatch,
             printable(parameter.name) + " is divided among fewer ranks than others in " +
@@ -123,10 +125,10 @@ void Partitions::count(const FileContent& said, const std::string& states_file, 
 // All ranks have the same groups, divided among as many. ZeRO-3's sub-groups depend on the rank.
 void Partitions::require_like_first(const Partition& partition, bool is_split) {
     if (!is_split) {
-        require_equal("the number of flat groups", static_cast<Index>(first().groups.size()),
-                      first().file, static_cast<Index>(partition.groups.size()), partition.file);
+        require_equal("the number of flat groups", std::ssize(first().groups), first().file,
+                      std::ssize(partition.groups), partition.file);
     }
-    for (std::size_t group = 0; group < partition.groups.size(); ++group) {
+    for (const std::size_t group : indices(partition.groups)) {
         if (const auto said = partition.groups[group].n_ranks) {
             require_equal("partition_count", divisions_.try_emplace(group, *said).first->second,
                           first().file, *said, partition.file);
@@ -135,13 +137,9 @@ void Partitions::require_like_first(const Partition& partition, bool is_split) {
 }
 
 std::vector<Index> Partitions::missing() const {
-    std::vector<Index> missing;
-    for (Index dp = 0; dp < n_ranks_; ++dp) {
-        if (!files_.contains(dp)) {
-            missing.push_back(dp);
-        }
-    }
-    return missing;
+    const std::set<Index> found =
+        collect_set(files_, [](const auto& partition) { return partition.first; });
+    return catalogue::not_covered(found, 0, n_ranks_ - 1);
 }
 
 Bytes Partitions::stored_bytes() const {
@@ -155,8 +153,8 @@ Bytes Partitions::stored_bytes() const {
 }
 
 Index Partitions::n_expert_ranks(std::size_t group) const {
-    const auto at = divisions_.find(group);
-    return at == divisions_.end() ? 1 : n_ranks_ / at->second;
+    auto* const at = find_value(divisions_, group);
+    return at == nullptr ? 1 : n_ranks_ / *at;
 }
 
 FlatLine Partitions::line_of_group(std::size_t group, Index expert_rank) const {
@@ -165,24 +163,24 @@ FlatLine Partitions::line_of_group(std::size_t group, Index expert_rank) const {
     FlatLine line;
     for (Index i = 0; i < n_copies; ++i) {
         const Index dp = is_data_first_ ? expert_rank * n_copies + i : i * n_expert + expert_rank;
-        const auto at = files_.find(dp);
-        const bool is_there = at != files_.end();
-        const catalogue::Shard& shard = (is_there ? at->second : first()).shards[group];
+        auto* const at = find_value(files_, dp);
+        const bool is_there = at != nullptr;
+        const catalogue::Shard& shard = (is_there ? *at : first()).shards[group];
         line.append(is_there ? &shard : nullptr, shard.shape.front(), dp);
     }
     return line;
 }
 
 void Partitions::require_zero(std::size_t group, const FlatRun& padding) const {
-    const auto at = files_.find(padding.rank);
-    const auto end = at == files_.end() ? std::nullopt : at->second.groups[group].end;
+    auto* const at = find_value(files_, padding.rank);
+    const auto end = at == nullptr ? std::nullopt : at->groups[group].end;
     if (!end || *end <= padding.at) {
         return;
     }
-    const Index length = at->second.shards[group].shape.front();
+    const Index length = at->shards[group].shape.front();
     throw Error(ErrorCode::mismatch,
                 "the last " + std::to_string(length - padding.at) + " elements of flat group " +
-                    std::to_string(group) + " in " + printable(at->second.file) +
+                    std::to_string(group) + " in " + printable(at->file) +
                     " are padding, but element " + std::to_string(*end - 1) + " of " +
                     std::to_string(length) + " is not zero",
                 "copy the file again from where it was saved: it is damaged, or of another model");
@@ -190,12 +188,12 @@ void Partitions::require_zero(std::size_t group, const FlatRun& padding) const {
 
 FlatLine Partitions::line_of_rank(Index dp, Index length) const {
     FlatLine line;
-    const auto at = files_.find(dp);
-    if (at == files_.end()) {
+    auto* const at = find_value(files_, dp);
+    if (at == nullptr) {
         line.append(nullptr, length, dp);
         return line;
     }
-    for (const catalogue::Shard& shard : at->second.shards) {
+    for (const catalogue::Shard& shard : at->shards) {
         line.append(&shard, shard.shape.front(), dp);
     }
     return line;
@@ -247,8 +245,7 @@ void ModelRank::add_states(const std::string& file, FileContent content) {
 }
 
 const std::vector<Index>* ModelRank::shape_of(const std::string& name) const {
-    const auto at = shapes_.find(name);
-    return at == shapes_.end() ? nullptr : &at->second;
+    return find_value(shapes_, name);
 }
 
 void ModelRank::find_tied(std::string_view name, const std::vector<Index>& shape,
@@ -265,8 +262,7 @@ void ModelRank::find_tied(std::string_view name, const std::vector<Index>& shape
 }
 
 const JoinRule* ModelRank::rule_for(const std::string& name) const {
-    const auto at = states_.rules.find(name);
-    return at == states_.rules.end() ? nullptr : &at->second;
+    return find_value(states_.rules, name);
 }
 
 void ModelRank::arrange(bool is_split) {
@@ -341,9 +337,9 @@ void ModelRank::locate_in_group(const GroupSpan& group, std::vector<Located>& fo
             line.find(at, size, 0, located.runs);
         }
         found.push_back(std::move(located));
-        const auto gap = gaps.find(i - group.begin);
+        auto* const gap = find_value(gaps, i - group.begin);
         at = checked_add(at, size, "a flat group");
-        at = checked_add(at, gap == gaps.end() ? 0 : gap->second, "a flat group");
+        at = checked_add(at, gap == nullptr ? 0 : *gap, "a flat group");
     }
     require_length(at, line.length(), "flat group " + std::to_string(group.number),
                    checked_mul(kSlackOfRank, partitions_.n_ranks(), "padding"));

@@ -93,11 +93,10 @@ class ModuleScan {
         }
         const std::set<std::string> there(names.begin(), names.end());
         for (const auto& [name, shape] : listed_.shapes) {
-            const auto other = unlisted.find(shape);
-            if (other != unlisted.end() && !there.contains(name) &&
-                name.find("deepspeed_experts") == std::string::npos) {
+            auto* const other = find_value(unlisted, shape);
+            if (other != nullptr && !there.contains(name) && !has_part(name, "deepspeed_experts")) {
                 throw Error(ErrorCode::corrupt, "its param_shapes name " + printable(name) +
-                                                    ", its module has " + printable(other->second) +
+                                                    ", its module has " + printable(*other) +
                                                     " instead");
             }
         }
@@ -107,7 +106,7 @@ class ModuleScan {
     // parameters.
     void note_places(const PickleValue& module, const std::vector<std::string>& names) {
         std::map<std::string, std::size_t> parameters;
-        for (std::size_t i = 0; i < in_.content.parameters.size(); ++i) {
+        for (const std::size_t i : indices(in_.content.parameters)) {
             parameters[in_.content.parameters[i].name] = i;
         }
         for (std::size_t i = 0; i < names.size() && !parameters.empty(); ++i) {
@@ -234,7 +233,7 @@ class ModelScan {
         };
         for (std::size_t i = 0; i < root.pair_count(); ++i) {
             const std::string_view key = root.key(i).text();
-            const bool is_own = std::ranges::find(kOwnKeys, key) != kOwnKeys.end();
+            const bool is_own = contains(kOwnKeys, key);
             if (const PickleValue& value = root.value(i);
                 !is_own && values.contents_of(value).has_storages) {
                 values.leave_beside(key, value, is_models);

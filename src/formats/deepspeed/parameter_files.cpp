@@ -1,7 +1,5 @@
 #include "parameter_files.hpp"
 
-#include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -63,7 +61,7 @@ void add_moment(const Location& location, const std::string& file, std::string_v
     state_called(state, out.optimizer).tensors.push_back(std::move(tensor));
     out.files.push_back(scan.files.front());
     take_said(scan, out);
-    std::ranges::move(scan.ignored, std::back_inserter(out.ignored));
+    append_all(out.ignored, std::move(scan.ignored));
 }
 
 /// A number that one file holds, or a tensor of one element.

@@ -120,7 +120,7 @@ class MomentScan {
   private:
     /// torch numbers flat groups over the groups of settings.
     void note_members(const Members& members) {
-        for (std::size_t group = 0; group < members.size(); ++group) {
+        for (const std::size_t group : indices(members)) {
             for (const std::string& number : members[group]) {
                 const auto flat = parse_index(number);
                 if (flat && *flat < to_index(in_.content.groups.size(), "groups")) {
@@ -296,7 +296,7 @@ class PartitionScan {
         for (std::size_t group = 0; group < std::min(lists.size(), in_.out.shards.size());
              ++group) {
             const auto gaps = lists[group]->elements();
-            for (std::size_t i = 0; i < gaps.size(); ++i) {
+            for (const std::size_t i : indices(gaps)) {
                 if (const Index gap = read_count(*gaps[i], "an alignment padding"); gap > 0) {
                     in_.content.groups[group].gaps[i] = gap;
                 }

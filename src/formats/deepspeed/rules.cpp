@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <optional>
@@ -113,7 +112,7 @@ void add_boxes(const AffinePiece& piece, const std::string& name, JoinRule& rule
         }
         LocalBox part;
         part.replica = piece.replica;
-        for (std::size_t k = 0; k < rule.shape.size(); ++k) {
+        for (const std::size_t k : indices(rule.shape)) {
             const bool is_inner = k + n_inner >= rule.shape.size();
             const Index extent =
                 is_inner ? piece.shape[k + piece.shape.size() - rule.shape.size()] : 1;

@@ -142,26 +142,26 @@ class UniversalFiles {
 
     // Some versions leave parameters flat.
     void give_shape(Tensor& tensor) const {
-        const auto declared = declared_.find(tensor.name);
-        if (!is_whole_ || declared == declared_.end() || declared->second == tensor.shape) {
+        auto* const declared = find_value(declared_, tensor.name);
+        if (!is_whole_ || declared == nullptr || *declared == tensor.shape) {
             return;
         }
         catalogue::Piece& piece = tensor.pieces.front();
         const bool is_flat = tensor.shape.size() == 1 && piece.patch.axes[0].stride == 1 &&
-                             volume_of(declared->second, tensor.name) == tensor.shape.front();
+                             volume_of(*declared, tensor.name) == tensor.shape.front();
         if (!is_flat) {
-            require_equal("the shape of " + tensor.name, tensor.shape, "its files",
-                          declared->second, "the model states");
+            require_equal("the shape of " + tensor.name, tensor.shape, "its files", *declared,
+                          "the model states");
         }
-        tensor.shape = declared->second;
+        tensor.shape = *declared;
         piece.patch = layout::dense_shape(tensor.shape, piece.patch.offset);
     }
 
     // Beside states the weights are of the module's type, to which their masters round.
     void give_type(Tensor& tensor) const {
-        const auto type = types_.find(tensor.name);
-        if (has_states_ && type != types_.end() && type->second != tensor.dtype) {
-            tensor.written_as = type->second;
+        auto* const type = find_value(types_, tensor.name);
+        if (has_states_ && type != nullptr && *type != tensor.dtype) {
+            tensor.written_as = *type;
         }
     }
 

@@ -33,7 +33,7 @@ void name_by_numbers(const FileContent& content, const Members& numbers,
                      std::vector<catalogue::ParameterGroup>& groups) {
     std::vector<std::size_t> sizes;
     std::map<std::string, std::size_t> group_of;  // of a number
-    for (std::size_t group = 0; group < numbers.size(); ++group) {
+    for (const std::size_t group : indices(numbers)) {
         sizes.push_back(numbers[group].size());
         for (const std::string& number : numbers[group]) {
             group_of.emplace(number, group);
@@ -51,12 +51,12 @@ void name_by_numbers(const FileContent& content, const Members& numbers,
                     "copy the file again, or " + std::string(kWeightsOnly));
     }
     std::size_t next = 0;
-    for (std::size_t list = 0; list < content.group_sizes.size(); ++list) {
-        const auto flat = group_of.find(std::to_string(list));
-        const std::size_t group = is_by_group              ? list
-                                  : groups.size() == 1     ? 0
-                                  : flat != group_of.end() ? flat->second
-                                                           : groups.size();
+    for (const std::size_t list : indices(content.group_sizes)) {
+        auto* const flat = find_value(group_of, std::to_string(list));
+        const std::size_t group = is_by_group          ? list
+                                  : groups.size() == 1 ? 0
+                                  : flat != nullptr    ? *flat
+                                                       : groups.size();
         for (std::size_t i = 0; i < content.group_sizes[list]; ++i, ++next) {
             if (group < groups.size() && next < content.parameters.size()) {
                 groups[group].parameters.push_back(content.parameters[next].name);
@@ -95,7 +95,7 @@ class SettingsFile {
         steps_.add(groups, name);
         if (!groups.empty()) {
             members_ = members_in(*list);
-            for (std::size_t i = 0; i < groups.size(); ++i) {
+            for (const std::size_t i : indices(groups)) {
                 groups[i].parameters = members_[i];
             }
             groups_.add("", std::move(groups), name);

@@ -1,6 +1,5 @@
 #include "dtensor.hpp"
 
-#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -55,7 +54,7 @@ const PickleValue& required(const PickleValue* value, std::string_view what) {
 }
 
 bool holds_nothing(const std::vector<Index>& shape) {
-    return std::ranges::find(shape, 0) != shape.end();
+    return contains(shape, 0);
 }
 
 // torch's process groups sort their ranks: where a mesh does not, the number of a part is its place
@@ -181,8 +180,8 @@ void DTensorReader::note_mesh(const RankMesh& mesh) {
 }
 
 const Holding& DTensorReader::holding_of(const Lying& tensor) {
-    if (const auto known = holdings_.find(tensor); known != holdings_.end()) {
-        return known->second;
+    if (auto* const known = find_value(holdings_, tensor)) {
+        return *known;
     }
     Holding holding = make_holding(tensor);
     note_mesh(*tensor.mesh);

@@ -159,11 +159,11 @@ ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Hold
         fail_sharded("has shards of two dtypes");
     }
     std::vector<Runs> runs;
-    for (std::size_t k = 0; k < place.sizes.size(); ++k) {
+    for (const std::size_t k : indices(place.sizes)) {
         runs.push_back(place.sizes[k] > 0 ? Runs{{place.offsets[k], place.sizes[k]}} : Runs{});
     }
     const auto pieces = pieces_of(*local, runs);
-    tensor.pieces.insert(tensor.pieces.end(), pieces.begin(), pieces.end());
+    append_all(tensor.pieces, pieces);
     return place;
 }
 
@@ -214,7 +214,7 @@ class RankReader {
             return;
         }
         const RankMesh mesh = mesh_by_hand(by_hand, rank.rank, rank.world);
-        for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
+        for (const std::size_t d : indices(mesh.extents)) {
             if (mesh.names[d] == "tp") {
                 at_.tp = to_int(mesh.coordinate[d], "a tensor-parallel rank");
             } else if (!is_replicating(mesh.names[d])) {

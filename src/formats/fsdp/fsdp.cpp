@@ -35,8 +35,8 @@ std::string summary(std::string_view noun, const Catalogue& out,
     std::string text(noun);
     for (const auto& [fact, label] :
          {std::pair("iteration", ", iteration "), std::pair("fsdp_version", ", FSDP version ")}) {
-        if (const auto at = out.facts.find(fact); at != out.facts.end()) {
-            text += label + std::to_string(at->second);
+        if (auto* const at = find_value(out.facts, fact)) {
+            text += label + std::to_string(*at);
         }
     }
     text += ", world size " + std::to_string(world);
@@ -53,7 +53,7 @@ void add_mesh_facts(const Mesh& mesh, Index world, Catalogue& out) {
     if (!mesh.shape.empty()) {
         out.facts["mesh_by_hand"] = 1;  // plain tensors are divided as it says
     }
-    for (std::size_t d = 0; d < mesh.shape.size(); ++d) {
+    for (const std::size_t d : indices(mesh.shape)) {
         if (mesh.names[d] == "tp") {
             out.facts["tp"] = mesh.shape[d];
         } else if (!is_replicating(mesh.names[d])) {
@@ -131,9 +131,9 @@ Catalogue join_ranks(const Location& location, std::vector<RankScan> scans) {
     Catalogue out;
     out.facts = location.facts;
     add_mesh_facts(location.mesh, world, out);
-    const auto unread = std::ranges::find_if(
-        scans, [](const RankScan& scan) { return !scan.own.unread_state.empty(); });
-    const std::string unread_state = unread == scans.end() ? "" : unread->own.unread_state;
+    auto* const unread =
+        find_where(scans, [](const RankScan& scan) { return !scan.own.unread_state.empty(); });
+    const std::string unread_state = unread == nullptr ? "" : unread->own.unread_state;
     const auto meshes = scans.front().own.meshes;
     add_mesh(meshes, world, out);
     const auto missing = missing_files(ranks);
@@ -156,7 +156,7 @@ RankGrid ranks_in(const RankFiles& files) {
     const auto ranks = ranks_of(models);
     RankGrid grid(files.mesh.empty() ? MeshDims{{"rank", ranks.front().world}} : files.mesh,
                   RankGrid::GridPlace::missing);
-    for (std::size_t file = 0; file < ranks.size(); ++file) {
+    for (const std::size_t file : indices(ranks)) {
         grid.set_file(static_cast<std::size_t>(ranks[file].rank), file);
     }
     return grid;

@@ -179,7 +179,7 @@ constexpr std::size_t kLeastContents = 4;
 
 std::vector<std::vector<PartContent>> parts_of_files(const Catalogue& catalogue) {
     std::vector<std::vector<PartContent>> parts(catalogue.files.size());
-    for (std::size_t t = 0; t < catalogue.tensors.size(); ++t) {
+    for (const std::size_t t : indices(catalogue.tensors)) {
         const catalogue::Tensor& tensor = catalogue.tensors[t];
         for (const catalogue::Piece& piece : tensor.pieces) {
             if (piece.replica == 0 && tensor.pieces.size() > 1) {
@@ -207,7 +207,7 @@ bool are_distinctive(const std::vector<PartContent>& parts) {
 void refuse_copies(const Catalogue& catalogue) {
     const auto parts = parts_of_files(catalogue);
     std::map<std::vector<PartContent>, std::size_t> seen;
-    for (std::size_t file = 0; file < parts.size(); ++file) {
+    for (const std::size_t file : indices(parts)) {
         const auto [at, is_new] = seen.emplace(parts[file], file);
         if (!is_new && are_distinctive(parts[file])) {
             throw Error(ErrorCode::mismatch,
@@ -269,7 +269,7 @@ class JoinedStates {
         joined.finish();
         refuse_copies(part);
         if (out_.files.size() == n_model) {
-            out_.files.insert(out_.files.end(), part.files.begin(), part.files.end());
+            append_all(out_.files, part.files);
         }
         for (catalogue::Tensor& tensor : part.tensors) {
             for (catalogue::Piece& piece : tensor.pieces) {

@@ -81,7 +81,7 @@ bool is_replicating(std::string_view name) {
 
 MeshDims dims_of(const RankMesh& mesh) {
     MeshDims dims;
-    for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
+    for (const std::size_t d : indices(mesh.extents)) {
         dims.push_back({mesh.names.empty() ? "" : mesh.names[d], mesh.extents[d]});
     }
     return dims;
@@ -145,7 +145,7 @@ std::vector<MeshAxis> nested_axes(const PickleValue& shape, const PickleValue* s
     const auto strides =
         stride == nullptr ? std::span<const PickleValue* const>() : short_list(*stride, kLayout);
     std::vector<MeshAxis> read;
-    for (std::size_t d = 0; d < shapes.size(); ++d) {
+    for (const std::size_t d : indices(shapes)) {
         read.push_back({shapes[d], strides.size() == shapes.size() ? strides[d] : nullptr});
     }
     return read;
@@ -214,7 +214,7 @@ void check_extents(const std::vector<Index>& extents) {
 
 Index position_in(const RankMesh& mesh) {
     Index position = 0;
-    for (std::size_t d = 0; d < mesh.extents.size(); ++d) {
+    for (const std::size_t d : indices(mesh.extents)) {
         position = position * mesh.extents[d] + mesh.coordinate[d];
     }
     return position;
@@ -286,7 +286,7 @@ using MeshRanks = std::span<const PickleValue* const>;
 
 /// nullopt outside of the list.
 std::optional<Index> rank_at(MeshRanks ranks, Index position) {
-    if (position < 0 || position >= static_cast<Index>(ranks.size())) {
+    if (position < 0 || position >= std::ssize(ranks)) {
         return std::nullopt;
     }
     return read_count(*ranks[static_cast<std::size_t>(position)], "a rank of the DeviceMesh");
@@ -339,7 +339,7 @@ std::vector<bool> ascending_dims(const PickleValue& mesh, const RankMesh& known)
     if (!own || axes.size() != known.extents.size()) {
         return ascending;
     }
-    for (std::size_t d = 0; d < axes.size(); ++d) {
+    for (const std::size_t d : indices(axes)) {
         const Index begin = *own - offset_of(axes[d], known.coordinate[d]);
         const MeshOrder order = order_along(list->elements(), axes[d], known.extents[d], begin);
         if (order == MeshOrder::outside) {

@@ -45,10 +45,10 @@ void require_file(const Location& location, const std::string& file) {
         return;
     }
     const Listing listing = try_list_directory(location.directory);
-    const auto other = std::ranges::find_if(listing.files, [](const std::string& name) {
+    auto* const other = find_where(listing.files, [](const std::string& name) {
         return name.starts_with("optim_world_size_");
     });
-    const bool has_other = other != listing.files.end();
+    const bool has_other = other != nullptr;
     const std::string end = file.substr(0, file.find("_rank_") + 1);
     throw Error(has_other && !other->starts_with(end) ? ErrorCode::mismatch : ErrorCode::not_found,
                 "the optimizer's file " + file + " is missing" +
@@ -112,7 +112,7 @@ std::vector<ModelParameter> without_tied_head(std::vector<ModelParameter> all,
     const bool is_tied =
         is_one_more &&
         std::ranges::any_of(all.begin(), all.end() - 1, [&](const ModelParameter& one) {
-            return one.shape == all.back().shape && one.name.find("embed") != std::string::npos;
+            return one.shape == all.back().shape && has_part(one.name, "embed");
         });
     if (is_tied) {
         all.pop_back();
@@ -128,7 +128,7 @@ class NumberMatcher {
                   const std::vector<ModelParameter>& all)
         : groups_(groups), next_(groups.size(), 0) {
         std::size_t count = 0;
-        for (std::size_t group = 0; group < groups.size(); ++group) {
+        for (const std::size_t group : indices(groups)) {
             count += groups[group].size();
             offer(group);
         }
@@ -246,7 +246,7 @@ class OptimizerScan {
     void add_steps(const Members& members) {
         StepClaims steps;
         steps.add(out_.optimizer.groups, "the optimizer's groups");
-        for (std::size_t group = 0; group < members.size(); ++group) {
+        for (const std::size_t group : indices(members)) {
             const bool has_group_one = out_.optimizer.groups[group].settings.contains("step");
             for (const std::string& number : members[group]) {
                 stop_point();
@@ -276,10 +276,10 @@ class OptimizerScan {
     }
 
     [[nodiscard]] std::optional<std::vector<Index>> shape_of(const std::string& number) const {
-        const auto state = states_.find(number);
-        const PickleValue* const moment = state == states_.end() || !state->second->is_mapping()
+        auto* const state = find_value(states_, number);
+        const PickleValue* const moment = state == nullptr || !(*state)->is_mapping()
                                               ? nullptr
-                                              : state->second->find(catalogue::kMoment);
+                                              : (*state)->find(catalogue::kMoment);
         if (moment == nullptr) {
             return std::nullopt;
         }
@@ -291,11 +291,11 @@ class OptimizerScan {
     }
 
     void note_states(const ModelParameter& parameter, const std::string& number) {
-        const auto state = states_.find(number);
-        if (location_.state != TakenState::all || state == states_.end()) {
+        auto* const state = find_value(states_, number);
+        if (location_.state != TakenState::all || state == nullptr) {
             return;
         }
-        const PickleValue& kept = *state->second;
+        const PickleValue& kept = **state;
         if (!kept.is_mapping()) {
             refuse_state("the states of " + printable(parameter.name), kept);
         }
@@ -355,8 +355,8 @@ Catalogue scan_optimizer(const Location& location, const RankFile& rank, const T
         return {};
     }
     require_file(location, file);
-    const auto version = location.facts.find("fsdp_version");
-    if (version != location.facts.end() && version->second == kFlatVersion) {
+    auto* const version = find_value(location.facts, "fsdp_version");
+    if (version != nullptr && *version == kFlatVersion) {
         refuse_flat();
     }
     const std::vector<ModelParameter> parameters = parameters_in(model);

@@ -209,7 +209,7 @@ void add_entry(const PickleValue& entry, std::size_t n_dims, Placements& read) {
     for (const PickleValue* const number : short_list(*parts[1], "shard_order")) {
         const auto d = static_cast<std::size_t>(read_count(*number, "a mesh dimension"));
         const bool fits = d < read.on.size() && read.on[d].is_shard && read.on[d].dim == dim &&
-                          std::ranges::find(read.order, d) == read.order.end();
+                          !contains(read.order, d);
         if (!fits) {
             fail_spec("has a shard_order that contradicts its placements " + placements_text(read));
         }
@@ -273,7 +273,7 @@ void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& re
     }
     const bool is_ordered = !read.order.empty();
     for (std::size_t d = 0; d < read.on.size(); ++d) {
-        const bool is_new = std::ranges::find(read.order, d) == read.order.end();
+        const bool is_new = !contains(read.order, d);
         if (read.on[d].is_shard && is_new) {
             if (is_ordered) {
                 fail_spec("has a shard_order that contradicts its placements " +

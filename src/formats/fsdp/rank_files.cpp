@@ -166,14 +166,10 @@ std::vector<RankFile> ranks_of(const std::vector<std::string>& names) {
 
 std::vector<std::string> missing_files(const std::vector<RankFile>& present) {
     std::set<Index> ranks = collect_set(present, &RankFile::rank);
-    std::vector<std::string> missing;
     const Index world = present.empty() ? 0 : present.front().world;
-    for (Index rank = 0; rank < world; ++rank) {
-        if (!ranks.contains(rank)) {
-            missing.push_back(file_name({world, rank, present.front().stem}));
-        }
-    }
-    return missing;
+    return collect_list(catalogue::not_covered(ranks, 0, world - 1), [&](Index rank) {
+        return file_name({world, rank, present.front().stem});
+    });
 }
 
 }  // namespace shardweld::formats::fsdp

@@ -106,7 +106,7 @@ catalogue::Piece piece_of(const Dataset& dataset, const std::vector<Index>& offs
     piece.base = *dataset.offset;
     piece.storage_bytes = bytes;
     layout::Box box;
-    for (std::size_t k = 0; k < offsets.size(); ++k) {
+    for (const std::size_t k : indices(offsets)) {
         box.push_back({offsets[k], dataset.shape[k]});
     }
     piece.patch = layout::dense(box);

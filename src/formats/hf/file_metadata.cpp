@@ -9,8 +9,7 @@ namespace {
 
 /// {"_type": "Float8Tensor", "_data": {...}}; of a plain tensor the class is Tensor.
 bool is_class_of_weight(const std::string& value) {
-    return value.starts_with('{') && value.find("\"_type\"") != std::string::npos &&
-           value.find("\"_data\"") != std::string::npos;
+    return value.starts_with('{') && has_part(value, "\"_type\"") && has_part(value, "\"_data\"");
 }
 
 }  // namespace

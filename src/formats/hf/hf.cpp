@@ -9,7 +9,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <ranges>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -71,9 +70,9 @@ std::vector<std::string> find_kind(const fs::path& directory, const Listing& lis
         return weights;
     }
     auto weights = weights_of(listing, single);
-    const auto other =
-        std::ranges::find_if(weights, [&](const std::string& file) { return file != single; });
-    if (listing.has_file(single) && other != weights.end()) {
+    auto* const other =
+        find_where(weights, [&](const std::string& file) { return file != single; });
+    if (listing.has_file(single) && other != nullptr) {
         refuse_two(directory, single, *other);
     }
     return weights;
@@ -177,8 +176,8 @@ bool is_index(const std::string& file) {
 
 // Where several indices have a tensor, the first says where it is.
 void add_index(IndexContent index, WeightMap& map) {
-    const auto first = static_cast<Index>(map.files.size());
-    std::move(index.files.begin(), index.files.end(), std::back_inserter(map.files));
+    const auto first = std::ssize(map.files);
+    append_all(map.files, std::move(index.files));
     for (const auto& [name, file] : index.file_of) {
         map.file_of.emplace(name, first + file);
     }
@@ -191,10 +190,9 @@ std::vector<std::string> take_expected(Catalogue& scan, const std::string& file,
                                        IgnoredRows& ignored) {
     std::vector<std::string> extras;
     std::erase_if(scan.tensors, [&](const Tensor& tensor) {
-        const auto at = expected.file_of.find(tensor.name);
+        auto* const at = find_value(expected.file_of, tensor.name);
         const bool is_expected =
-            at != expected.file_of.end() &&
-            (strays == UnindexedTensors::compared || expected.file(at->second) == file);
+            at != nullptr && (strays == UnindexedTensors::compared || expected.file(*at) == file);
         if (!is_expected) {
             extras.push_back(tensor.name);
             ignored.add(
@@ -214,7 +212,7 @@ void join_replicas(const Assembler& all, std::vector<Tensor>& tensors) {
             tensor.name, tensor.pieces.empty() ? 0 : tensor.pieces.front().file);
     });
     std::size_t n_kept = 0;
-    for (std::size_t i = 0; i < tensors.size(); ++i) {
+    for (const std::size_t i : indices(tensors)) {
         if (n_kept > 0 && tensors[n_kept - 1].name == tensors[i].name) {
             Tensor& known = tensors[n_kept - 1];
             all.require_same(known, tensors[i]);
@@ -257,7 +255,7 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
                        UnindexedTensors strays) {
     std::optional<WeightMap> expected;
     std::size_t n_tensors = 0;
-    for (std::size_t i = 0; i < scans.size(); ++i) {
+    for (const std::size_t i : indices(scans)) {
         n_tensors += scans[i].told.tensors.size();
         if (is_index(location.shard_files[i])) {
             add_index(std::move(scans[i].own), expected ? *expected : expected.emplace());
@@ -274,11 +272,11 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
             continue;  // an index
         }
         const std::string file = scan.files.front().path;
-        if (const auto lost = scan.warnings.find(kLost); lost != scan.warnings.end()) {
+        if (auto* const lost = find_value(scan.warnings, kLost)) {
             out.warnings.try_emplace(kLost, printable(file) +
                                                 " says more than its tensors, which is not written "
                                                 "(__metadata__): " +
-                                                lost->second);
+                                                *lost);
         }
         all.add_scan(scan);
         // Wherever it lies, its tensors have names; the index says which.
@@ -287,7 +285,7 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
             std::ranges::move(take_expected(scan, file, *expected, strays, all.ignored()),
                               std::back_inserter(extras));
         }
-        std::ranges::move(scan.tensors, std::back_inserter(out.tensors));
+        append_all(out.tensors, std::move(scan.tensors));
     }
     join_replicas(all, out.tensors);
     all.finish();
@@ -314,9 +312,7 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
 namespace {
 
 bool is_of_peft(std::string_view name) {
-    return name.find(kOfPeft) != std::string_view::npos ||
-           name.find(".lora_A.") != std::string_view::npos ||
-           name.find(".base_layer.") != std::string_view::npos;
+    return has_part(name, kOfPeft) || has_part(name, ".lora_A.") || has_part(name, ".base_layer.");
 }
 
 /// The names that an index or a file of weights has; none where it cannot be read.
@@ -342,14 +338,14 @@ void refuse_wrapped(const fs::path& directory) {
     const auto names =
         location ? names_in(*location, location->shard_files.back()) : std::vector<std::string>{};
     const std::string what = directory.string() + " holds a HuggingFace model's files, but ";
-    if (const auto at = std::ranges::find_if(names, is_of_peft); at != names.end()) {
+    if (auto* const at = find_where(names, is_of_peft)) {
         throw Error(ErrorCode::usage,
                     what + "a LoRA adapter is in them: " + printable(*at) + " is a name of PEFT's",
                     "--backend hf --lora fold adds it to the weights, --backend hf alone writes it "
                     "beside the base");
     }
     const auto is_wrapped = [](const std::string& name) { return without_wrappers(name) != name; };
-    if (const auto at = std::ranges::find_if(names, is_wrapped); at != names.end()) {
+    if (auto* const at = find_where(names, is_wrapped)) {
         throw Error(ErrorCode::usage,
                     what + "under names of a training wrapper: " + printable(*at) + " instead of " +
                         printable(without_wrappers(*at)),

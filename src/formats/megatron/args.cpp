@@ -1,6 +1,5 @@
 #include "args.hpp"
 
-#include <algorithm>
 #include <array>
 #include <map>
 #include <utility>
@@ -107,10 +106,8 @@ void for_each_argument(const PickleValue& args, const Take& take) {
     }
 }
 
-const std::string& value_or_none(const StatedConfig& claims, const std::string& key) {
-    static const std::string none = "(none)";
-    const auto at = claims.find(key);
-    return at == claims.end() ? none : at->second;
+std::string value_or_none(const StatedConfig& claims, const std::string& key) {
+    return copy_or(find_value(claims, key), "(none)");
 }
 
 }  // namespace
@@ -153,8 +150,8 @@ StatedConfig claims_of_run_config(std::string_view text) {
 }
 
 std::optional<Index> number_claim(const StatedConfig& claims, std::string_view key) {
-    const auto at = claims.find(std::string(key));
-    return at == claims.end() ? std::nullopt : parse_index(at->second);
+    auto* const at = find_value(claims, std::string(key));
+    return at == nullptr ? std::nullopt : parse_index(*at);
 }
 
 StatedConfig common_args(const PickleValue& args, const ScalarReader& scalars) {
@@ -206,14 +203,13 @@ void refuse_unsupported(const StatedConfig& claims) {
 std::map<std::string, Index> stated_sizes(const StatedConfig& claims) {
     std::map<std::string, Index> sizes;
     for (const auto& [fact, key] : kSizeKeys) {
-        const auto at = claims.find(key);
-        if (at == claims.end()) {
+        auto* const at = find_value(claims, key);
+        if (at == nullptr) {
             continue;
         }
-        const auto size = parse_index(at->second);
+        const auto size = parse_index(*at);
         if (!size || *size < 1 || *size > kLargestSize) {
-            throw Error(ErrorCode::corrupt, std::string("args.") + key + " is " +
-                                                printable(at->second) +
+            throw Error(ErrorCode::corrupt, std::string("args.") + key + " is " + printable(*at) +
                                                 ", expected a positive number");
         }
         sizes[fact] = *size;
@@ -222,14 +218,14 @@ std::map<std::string, Index> stated_sizes(const StatedConfig& claims) {
 }
 
 bool has_other_tokenizer(const StatedConfig& claims) {
-    const auto at = claims.find("tokenizer_type");
-    return at != claims.end() && at->second.find("HuggingFace") == std::string::npos &&
-           at->second.find("Multimodal") == std::string::npos;
+    auto* const at = find_value(claims, "tokenizer_type");
+    return at != nullptr && at->find("HuggingFace") == std::string::npos &&
+           at->find("Multimodal") == std::string::npos;
 }
 
 bool shares_embeddings(const StatedConfig& claims) {
-    const auto at = claims.find("untie_embeddings_and_output_weights");
-    return at != claims.end() && at->second == kFalse;
+    auto* const at = find_value(claims, "untie_embeddings_and_output_weights");
+    return at != nullptr && *at == kFalse;
 }
 
 }  // namespace shardweld::formats::megatron

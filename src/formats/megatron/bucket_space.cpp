@@ -215,11 +215,11 @@ class BufferContents {
     void require_stated(const std::map<std::string, Index>& stated) const {
         for (const auto& [name, found] :
              {std::pair("tp", tp_), {"pp", pp_}, {"ep", ep_}, {"etp", etp_}}) {
-            const auto at = stated.find(name);
-            if (at != stated.end() && found != 0 && at->second != found) {
+            auto* const at = find_value(stated, name);
+            if (at != nullptr && found != 0 && *at != found) {
                 refuse(ErrorCode::mismatch,
                        "are those of " + std::string(name) + " " + std::to_string(found) +
-                           ", but args give " + std::to_string(at->second),
+                           ", but args give " + std::to_string(*at),
                        kOneSaveOrWeights);
             }
         }
@@ -227,10 +227,9 @@ class BufferContents {
 
     /// The first buffer of a group that no chunk has taken yet.
     [[nodiscard]] std::optional<BufferId> next_of(Index chain, Index group) const {
-        const auto at = left_.find({chain, group});
-        return at == left_.end() || at->second.empty()
-                   ? std::nullopt
-                   : std::optional(BufferId{chain, group, at->second.front()});
+        auto* const at = find_value(left_, {chain, group});
+        return at == nullptr || at->empty() ? std::nullopt
+                                            : std::optional(BufferId{chain, group, at->front()});
     }
 
     [[nodiscard]] BucketSizes sizes_in(const BufferId& buffer) const {
@@ -383,7 +382,7 @@ std::vector<Tensor> tensors_of(const Catalogue& model, const Buffers& buffers,
     std::map<std::string_view, Tensor> by_name;
     for (const PlacedRank& one : placed) {
         const auto& buckets = buffers.at(one.buffer);
-        for (std::size_t i = 0; i < one.places.size(); ++i) {
+        for (const std::size_t i : indices(one.places)) {
             const Tensor& bucket = *buckets[one.places[i].bucket];
             const Tensor& whole = *one.rank.parts[i].tensor;
             Tensor& tensor = by_name[whole.name];
@@ -394,9 +393,9 @@ std::vector<Tensor> tensors_of(const Catalogue& model, const Buffers& buffers,
     }
     std::vector<Tensor> tensors;
     for (const Tensor& whole : model.tensors) {
-        const auto at = by_name.find(whole.name);
-        if (at != by_name.end()) {
-            tensors.push_back(std::move(at->second));
+        auto* const at = find_value(by_name, whole.name);
+        if (at != nullptr) {
+            tensors.push_back(std::move(*at));
             tensors.back().name = whole.name;
             tensors.back().shape = whole.shape;
         }
@@ -411,8 +410,8 @@ bool has_buckets(const State& state) {
 /// Buckets of the same places and sizes; Error naming one that another state has not.
 void require_same(const Buffers& first, const State& state, const Buffers& buffers) {
     for (const auto& [id, buckets] : first) {
-        const auto other = buffers.find(id);
-        if (other == buffers.end() || sizes_of(id, other->second) != sizes_of(id, buckets)) {
+        auto* const other = find_value(buffers, id);
+        if (other == nullptr || sizes_of(id, *other) != sizes_of(id, buckets)) {
             refuse(ErrorCode::mismatch,
                    "are not the same in all states: those of " + text_of(id) + " differ in " +
                        state.name,
@@ -435,7 +434,7 @@ std::optional<BucketKey> bucket_key(std::string_view key) {
     const auto buffer = group ? take_number("gbuf_idx_", key) : std::nullopt;
     const auto types = buffer ? take_word("dtype_", ".bucket_idx_", key) : std::nullopt;
     const auto bucket = types ? take_number("", key) : std::nullopt;
-    if (!bucket || key.empty() || key.find('.') != std::string_view::npos) {
+    if (!bucket || key.empty() || has_part(key, '.')) {
         return std::nullopt;
     }
     found.group = *group;
@@ -448,8 +447,8 @@ std::optional<BucketKey> bucket_key(std::string_view key) {
 
 void carve_buckets(Catalogue& catalogue) {
     auto& states = catalogue.optimizer.states;
-    const auto first = std::ranges::find_if(states, has_buckets);
-    if (first == states.end()) {
+    auto* const first = find_where(states, has_buckets);
+    if (first == nullptr) {
         return;
     }
     Index padding = kAlignment;
@@ -466,7 +465,7 @@ void carve_buckets(Catalogue& catalogue) {
         require_same(of_first, state, buffers);
         carved.push_back(tensors_of(catalogue, buffers, placed));
     }
-    for (std::size_t i = 0; i < states.size(); ++i) {
+    for (const std::size_t i : indices(states)) {
         states[i].tensors = std::move(carved[i]);
     }
     catalogue.optimizer.is_ordered = true;

@@ -127,8 +127,7 @@ std::string_view training_key(std::string_view key) {
     if (first.starts_with(kChained) && parse_index(first.substr(kChained.size()))) {
         return kChained;
     }
-    return std::ranges::find(kTrainingKeys, first) != kTrainingKeys.end() ? first
-                                                                          : std::string_view();
+    return contains(kTrainingKeys, first) ? first : std::string_view();
 }
 
 }  // namespace
@@ -236,14 +235,14 @@ std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view 
     if (const std::string_view training = training_key(key); !training.empty()) {
         return std::pair(std::string(training) + "*", std::string("training state"));
     }
-    if (key.ends_with("._extra_state") || key.find("._extra_state/") != std::string_view::npos) {
+    if (key.ends_with("._extra_state") || has_part(key, "._extra_state/")) {
         return std::pair(std::string("*._extra_state*"), std::string("Transformer Engine state"));
     }
     return std::nullopt;
 }
 
 bool is_in_module(std::string_view key) {
-    return key.find('.') != std::string_view::npos;
+    return has_part(key, '.');
 }
 
 }  // namespace shardweld::formats::megatron

@@ -22,8 +22,7 @@ constexpr std::size_t kMostMissingShown = 10;
 using StatedSizes = std::map<std::string, Index>;
 
 Index stated_or(const StatedSizes& stated, const std::string& name, Index otherwise) {
-    const auto at = stated.find(name);
-    return at == stated.end() ? otherwise : at->second;
+    return copy_or(find_value(stated, name), otherwise);
 }
 
 // What the second and third number of a name count.
@@ -133,7 +132,7 @@ void require_expressible(const Grid& grid) {
 
 void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
     std::map<catalogue::Coordinates, std::size_t> seen;
-    for (std::size_t i = 0; i < files.size(); ++i) {
+    for (const std::size_t i : indices(files)) {
         if (grid.extra[i]) {
             continue;
         }
@@ -276,12 +275,12 @@ std::vector<Strides> orders_of(const Grid& grid, const JobSize& world, const Sta
     const Strides dp_before_pp_old{world.ranks / grid.pp, inner};
     const Strides pp_before_dp{inner, grid.etp};
     const Strides pp_before_dp_old{inner * grid.ep, inner};
-    const auto stated = args.find("use_tp_pp_dp_mapping");
-    if (stated == args.end()) {
+    auto* const stated = find_value(args, "use_tp_pp_dp_mapping");
+    if (stated == nullptr) {
         return {dp_before_pp, dp_before_pp_old, pp_before_dp, pp_before_dp_old};
     }
-    return stated->second == "true" ? std::vector{pp_before_dp, pp_before_dp_old}
-                                    : std::vector{dp_before_pp, dp_before_pp_old};
+    return *stated == "true" ? std::vector{pp_before_dp, pp_before_dp_old}
+                             : std::vector{dp_before_pp, dp_before_pp_old};
 }
 
 Coordinates place_under(const Strides& order, const Grid& grid, Index rank) {
@@ -296,7 +295,7 @@ Coordinates place_under(const Strides& order, const Grid& grid, Index rank) {
 template <typename PlaceOf>
 std::vector<RankPlace> places_of(const Grid& grid, const Ranks& ranks, const PlaceOf& place_of) {
     std::vector<RankPlace> places;
-    for (std::size_t i = 0; i < ranks.size(); ++i) {
+    for (const std::size_t i : indices(ranks)) {
         places.push_back(ranks[i] ? place_in(grid, place_of(i)) : RankPlace());
     }
     return places;

@@ -62,8 +62,7 @@ void require_agreeing_args(const Location& location, const std::string& a, const
 }
 
 std::optional<Index> fact_of(const Catalogue& scan, const std::string& name) {
-    const auto at = scan.facts.find(name);
-    return at == scan.facts.end() ? std::nullopt : std::optional(at->second);
+    return copy_of(find_value(scan.facts, name));
 }
 
 // Fact `name` of all scans; Error(mismatch) naming two files that differ.
@@ -79,8 +78,7 @@ std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std:
 bool has_old_names(const std::vector<catalogue::Shard>& shards) {
     return std::ranges::any_of(shards, [](const catalogue::Shard& shard) {
         const std::string& name = shard.name;
-        return name.find(".query_key_value.") != std::string::npos ||
-               name.find(".dense_h_to_4h.") != std::string::npos;
+        return has_part(name, ".query_key_value.") || has_part(name, ".dense_h_to_4h.");
     });
 }
 
@@ -104,7 +102,7 @@ void add_statements(const std::vector<StateScan>& scans, const Grid& grid, Catal
     std::vector<std::optional<Index>> ranks =
         collect_list(scans, [](const StateScan& scan) { return scan.own.rank; });
     const auto places = places_by_rank(grid, out.claims, ranks);
-    for (std::size_t i = 0; i < scans.size(); ++i) {
+    for (const std::size_t i : indices(scans)) {
         const Catalogue& scan = scans[i].told;
         const std::string& file = scan.files.front().path;
         catalogue::FileAssertion args{file, "args", {}, {}};
@@ -119,7 +117,7 @@ void add_statements(const std::vector<StateScan>& scans, const Grid& grid, Catal
         }
         out.statements.push_back({file, "its name", place_in(grid, grid.places[i]), {}, false});
         out.statements.push_back(std::move(args));
-        out.statements.insert(out.statements.end(), scan.statements.begin(), scan.statements.end());
+        append_all(out.statements, scan.statements);
     }
 }
 
@@ -137,7 +135,7 @@ void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) 
     out.shards.reserve(std::accumulate(
         scans.begin(), scans.end(), std::size_t{0},
         [](std::size_t sum, const StateScan& scan) { return sum + scan.told.shards.size(); }));
-    for (std::size_t i = 0; i < scans.size(); ++i) {
+    for (const std::size_t i : indices(scans)) {
         all.add_scan(scans[i].told);
         for (auto& shard : scans[i].told.shards) {
             const int vpp = shard.at.vpp;
@@ -150,10 +148,9 @@ void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) 
 }
 
 void require_chunks(const std::map<std::string, Index>& stated, Index found) {
-    const auto at = stated.find("vpp");
-    if (at != stated.end()) {
-        require_equal("the number of virtual pipeline stages", at->second, "args", found,
-                      "the files");
+    auto* const at = find_value(stated, "vpp");
+    if (at != nullptr) {
+        require_equal("the number of virtual pipeline stages", *at, "args", found, "the files");
     }
 }
 
@@ -162,11 +159,8 @@ std::size_t n_numbers(const std::string& rank) {
 }
 
 std::string summary(const Grid& grid, Index vpp, const Catalogue& catalogue) {
-    std::string text = "Megatron legacy checkpoint";
-    if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
-        text += ", iteration " + std::to_string(at->second);
-    }
-    text += ", " + counted(catalogue.files.size(), "rank file");
+    std::string text = "Megatron legacy checkpoint" + catalogue::iteration_text(catalogue.facts) +
+                       ", " + counted(catalogue.files.size(), "rank file");
     const auto add = [&](const std::string& name, Index size) {
         if (size > 1) {
             text.append(", ").append(name).append(" ").append(std::to_string(size));
@@ -298,7 +292,7 @@ std::map<std::string, Index> sizes_of(const RankFiles& files) {
     std::map<std::string, Index> sizes = files.facts;
     std::erase_if(sizes, [](const auto& fact) {
         constexpr std::array<std::string_view, 4> kSizes = {"tp", "pp", "ep", "etp"};
-        return std::ranges::find(kSizes, fact.first) == kSizes.end();
+        return !contains(kSizes, fact.first);
     });
     return sizes;
 }
@@ -312,7 +306,7 @@ RankGrid legacy_grid(const RankFiles& files) {
         const int place = (at.pp * found.ep + at.ep) * found.tp + at.tp;
         return static_cast<std::size_t>(place);
     };
-    for (std::size_t file = 0; file < files.paths.size(); ++file) {
+    for (const std::size_t file : indices(files.paths)) {
         if (!found.extra[file]) {
             grid.set_file(place_of(found.places[file]), file);
         }

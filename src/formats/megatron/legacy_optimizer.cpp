@@ -36,7 +36,7 @@ using catalogue::Tensor;
 enum class ParameterSet { dense, experts, all };
 
 bool is_expert(const Shard& shard) {
-    return shard.name.text().find(".experts.") != std::string::npos;
+    return has_part(shard.name.text(), ".experts.");
 }
 
 bool is_of(ParameterSet kind, const Shard& shard) {
@@ -55,8 +55,8 @@ Index number_in(const catalogue::StatedConfig& claims, const char* name, Index o
 std::optional<Index> closing_size(const catalogue::StatedConfig& claims) {
     constexpr Index kLeast = 40'000'000;
     constexpr Index kOfEachRank = 1'000'000;
-    const auto overlap = claims.find("overlap_grad_reduce");
-    if (overlap == claims.end() || overlap->second != "true") {
+    auto* const overlap = find_value(claims, "overlap_grad_reduce");
+    if (overlap == nullptr || *overlap != "true") {
         return std::nullopt;
     }
     const Index ranks = checked_mul(number_in(claims, "data_parallel_size", 1),
@@ -119,7 +119,7 @@ class RankJoin {
             add(*members[g][i], tensor, tensor.pieces.front().patch, out);
             ++n_taken[g];
         }
-        for (std::size_t g = 0; g < members.size(); ++g) {
+        for (const std::size_t g : indices(members)) {
             if (n_taken[g] != members[g].size()) {
                 refuse(std::to_string(n_taken[g]) + " parameters in group " + std::to_string(g) +
                        ", its model " + std::to_string(members[g].size()));
@@ -171,8 +171,8 @@ class RankJoin {
     }
 
     [[nodiscard]] bool is_shared(const Shard& shard) const {
-        const auto pp = catalogue_.facts.find("pp");
-        const bool has_stages = pp != catalogue_.facts.end() && pp->second > 1;
+        auto* const pp = find_value(catalogue_.facts, "pp");
+        const bool has_stages = pp != nullptr && *pp > 1;
         const std::string& name = shard.name;
         return has_stages && shares_embeddings(catalogue_.claims) &&
                (name.ends_with("word_embeddings.weight") || name.ends_with("output_layer.weight"));
@@ -196,7 +196,7 @@ class RankJoin {
                    ", which take " + std::to_string(begins.back()));
         }
         const auto places = require_places(parameters, {sizes}, catalogue_.files[file_].path);
-        for (std::size_t i = 0; i < own.size(); ++i) {
+        for (const std::size_t i : indices(own)) {
             const Index begin = begins[places[i].bucket] + places[i].begin;
             const Index offset = buffer.pieces.front().patch.offset + begin;
             add(*own[i], buffer, layout::dense_shape(own[i]->shape, offset), out);
@@ -232,7 +232,7 @@ void require_all(const State& state, const std::vector<Shards>& shards,
                  const std::vector<catalogue::File>& files) {
     std::set<PartId> found =
         collect_set(state.shards, [&](const Shard& shard) { return part_id(shard); });
-    for (std::size_t file = 0; file < shards.size(); ++file) {
+    for (const std::size_t file : indices(shards)) {
         for (const Shard* const shard : shards[file]) {
             if (!found.contains(part_id(*shard))) {
                 throw Error(ErrorCode::not_found,

@@ -191,10 +191,10 @@ bool add_root(const TorchFile& file, const ScalarReader& scalars, TakenState tak
     }
     require_all(root, models.size());
     LegacyScan scan(file, out);
-    for (std::size_t v = 0; v < models.size(); ++v) {
+    for (const std::size_t v : indices(models)) {
         scan.add_model(*models[v], static_cast<int>(v));
     }
-    out.facts["vpp"] = static_cast<Index>(models.size());
+    out.facts["vpp"] = std::ssize(models);
     add_state(root, out.files.front().path, scalars, state, out);
     if (const auto rank = number_claim(out.claims, "rank"); rank && *rank >= 0) {
         state.rank = rank;

@@ -1,6 +1,4 @@
 // The optimizer's states in one rank's legacy files, as they are scanned.
-#include <algorithm>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -112,8 +110,8 @@ class NumberedStates {
     }
 
     void add_moments(const PickleValue& group, const PickleValue& number, const StateSlot& slot) {
-        const auto found = by_number_.find(number.integer);
-        const PickleValue* const moments = found == by_number_.end() ? nullptr : found->second;
+        auto* const found = find_value(by_number_, number.integer);
+        const PickleValue* const moments = found == nullptr ? nullptr : *found;
         stop_point();
         if (moments == nullptr) {
             return;
@@ -178,7 +176,7 @@ void add_buffers(const TorchFile& file, TakenState taken, Catalogue& out) {
         refuse_form("are of " + std::to_string(chain.size()) +
                     " optimizers, which are none of dense and expert parameters");
     }
-    for (std::size_t o = 0; o < chain.size(); ++o) {
+    for (const std::size_t o : indices(chain)) {
         if (!chain[o]->is_mapping()) {
             continue;  // another rank keeps it
         }
@@ -233,8 +231,8 @@ void add_distributed_states(const Location& location, const std::string& model_f
     const auto at = static_cast<std::uint32_t>(out.files.size());
     catalogue::each_tensor(beside, [&](Tensor& tensor) { tensor.pieces.front().file = at; });
     out.optimizer.states = std::move(beside.optimizer.states);
-    std::ranges::move(beside.files, std::back_inserter(out.files));
-    std::ranges::move(beside.ignored, std::back_inserter(out.ignored));
+    append_all(out.files, std::move(beside.files));
+    append_all(out.ignored, std::move(beside.ignored));
     take_said(beside, out);
 }
 

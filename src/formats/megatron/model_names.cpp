@@ -67,23 +67,21 @@ std::set<Index> row_begins(const catalogue::Tensor& tensor) {
 /// lie so. Experts' are not looked at: they have a tensor-parallel group of their own.
 void note_row_order(catalogue::Catalogue& out) {
     constexpr std::string_view kGated = ".linear_fc1.adapter.linear_out.weight";
-    const auto tp = out.facts.find("tp");
-    if (tp == out.facts.end() || tp->second < 2) {
+    auto* const tp = find_value(out.facts, "tp");
+    if (tp == nullptr || *tp < 2) {
         return;
     }
     for (const catalogue::Tensor& tensor : out.tensors) {
-        if (tensor.name.ends_with(kGated) && tensor.name.find(kExperts) == std::string::npos &&
-            tensor.shape.size() >= 2 &&
-            static_cast<Index>(row_begins(tensor).size()) == tp->second) {
-            out.facts[kLoraRowsByRank] = tp->second;
+        if (tensor.name.ends_with(kGated) && !has_part(tensor.name, kExperts) &&
+            tensor.shape.size() >= 2 && static_cast<Index>(row_begins(tensor).size()) == *tp) {
+            out.facts[kLoraRowsByRank] = *tp;
         }
     }
 }
 
 bool is_halved(std::string_view name) {
-    return name.ends_with(kUp) &&
-           (name.find(".linear_fc1.adapter.adapter_gate.") != std::string_view::npos ||
-            name.find(".linear_fc1.adapter.adapter_up.") != std::string_view::npos);
+    return name.ends_with(kUp) && (has_part(name, ".linear_fc1.adapter.adapter_gate.") ||
+                                   has_part(name, ".linear_fc1.adapter.adapter_up."));
 }
 
 /// Without the dot and the word between dots at `part`.
@@ -146,10 +144,10 @@ void name_bare_factors(std::vector<Item>& items) {
         if (up == shapes.end() || up->second.size() != 2 || up->second[1] != down[0]) {
             continue;
         }
-        const auto weight = shapes.find(stem + std::string(kWeight));
+        auto* const weight = find_value(shapes, stem + std::string(kWeight));
         const bool is_product =
-            weight != shapes.end() && weight->second == std::vector<Index>{up->second[0], down[1]};
-        if (is_product || weight == shapes.end()) {
+            weight != nullptr && *weight == std::vector<Index>{up->second[0], down[1]};
+        if (is_product || weight == nullptr) {
             auto& into = is_product ? names : without_weight;
             into[name] = stem + ".adapter" + std::string(kDown);
             into[up->first] = stem + ".adapter" + std::string(kUp);
@@ -165,8 +163,8 @@ void name_bare_factors(std::vector<Item>& items) {
         return;
     }
     for (Item& item : items) {
-        if (const auto found = names.find(item.name); found != names.end()) {
-            item.name = found->second;
+        if (auto* const found = find_value(names, item.name)) {
+            item.name = *found;
         }
     }
     std::ranges::stable_sort(items, {}, [](const Item& item) { return std::string(item.name); });
@@ -175,7 +173,7 @@ void name_bare_factors(std::vector<Item>& items) {
 }  // namespace
 
 bool is_of_adapter(std::string_view name) {
-    return name.find(kAdapter) != std::string_view::npos && !is_extra_state(name);
+    return has_part(name, kAdapter) && !is_extra_state(name);
 }
 
 void note_adapter(catalogue::Catalogue& out) {
@@ -266,9 +264,8 @@ std::string model_name(std::string_view key) {
 bool holds_megatron_name(std::string_view text) {
     constexpr std::array<std::string_view, 3> kNames = {
         "embedding.word_embeddings.", "self_attention.linear_", "decoder.final_layernorm."};
-    return std::ranges::any_of(
-               kNames,
-               [&](std::string_view name) { return text.find(name) != std::string_view::npos; }) ||
+    return std::ranges::any_of(kNames,
+                               [&](std::string_view name) { return has_part(text, name); }) ||
            holds_feed_forward(text);
 }
 

@@ -96,7 +96,7 @@ class StackOrder {
     /// "stage 0 has 2, stage 1 has 1".
     [[nodiscard]] std::string sizes_text() const {
         std::string text;
-        for (std::size_t s = 0; s < offsets_.size(); ++s) {
+        for (const std::size_t s : indices(offsets_)) {
             const Index end = s + 1 < offsets_.size() ? offsets_[s + 1] : total_;
             text += (s == 0 ? "stage " : ", stage ") + std::to_string(s) + " has " +
                     std::to_string(end - offsets_[s]);
@@ -112,12 +112,12 @@ class StackOrder {
         static const Layers none;
         const Layers* first = nullptr;
         std::size_t first_file = 0;
-        for (std::size_t file = 0; file < places.size(); ++file) {
+        for (const std::size_t file : indices(places)) {
             if (places[file].pp != p) {
                 continue;
             }
-            const auto at = layers.find({file, v});
-            const Layers& mine = at == layers.end() ? none : at->second;
+            auto* const at = find_value(layers, {file, v});
+            const Layers& mine = at == nullptr ? none : *at;
             if (first == nullptr) {
                 first = &mine;
                 first_file = file;
@@ -184,7 +184,7 @@ void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<cata
     }
     require_total(orders, pipeline);
     std::unordered_map<SharedText, std::map<Index, SharedText>> numbered;  // by name, then offset
-    for (std::size_t i = 0; i < shards.size(); ++i) {
+    for (const std::size_t i : indices(shards)) {
         catalogue::Shard& shard = shards[i];
         if (const auto& name = names[i]) {
             const StackOrder& order = orders.find(name->stack)->second;

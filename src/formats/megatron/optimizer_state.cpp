@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -141,7 +140,7 @@ void unflatten(const Piece& piece, const std::vector<Index>& fragments,
                const std::vector<Index>& shape, std::vector<Piece>& out) {
     const auto& axes = piece.patch.axes;
     layout::Box box;
-    for (std::size_t k = 0; k < fragments.size(); ++k) {
+    for (const std::size_t k : indices(fragments)) {
         const Index extent = shape[k] / fragments[k];
         if (axes[k].extent != 1) {
             throw Error(ErrorCode::unsupported,
@@ -172,24 +171,23 @@ void unflatten(Tensor& tensor, const Tensor& parameter) {
 }  // namespace
 
 std::string_view known_state(std::string_view name, std::string_view key, TakenState taken) {
-    const auto known = std::ranges::find(kStates, name, [](const auto& one) { return one.first; });
-    if (known == kStates.end() && taken == TakenState::all) {
+    auto* const known = find_item(kStates, name, [](const auto& one) { return one.first; });
+    if (known == nullptr && taken == TakenState::all) {
         throw Error(ErrorCode::unsupported,
                     "the optimizer keeps " + printable(name) + " (" + printable(key) +
                         "), which is none of Adam's states: param, exp_avg, exp_avg_sq",
                     kMastersOrWeights);
     }
-    return known == kStates.end() ? std::string_view() : known->second;
+    return known == nullptr ? std::string_view() : known->second;
 }
 
 namespace {
 
 /// Whether a state is asked for, by Megatron's name.
 bool is_asked_for(std::string_view name, TakenState taken) {
-    const auto known = std::ranges::find(kStates, name, [](const auto& one) { return one.first; });
-    return known != kStates.end() &&
-           (taken == TakenState::all ||
-            (taken == TakenState::master && known->second == catalogue::kMaster));
+    auto* const known = find_item(kStates, name, [](const auto& one) { return one.first; });
+    return known != nullptr && (taken == TakenState::all || (taken == TakenState::master &&
+                                                             known->second == catalogue::kMaster));
 }
 
 }  // namespace
@@ -271,7 +269,7 @@ void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
         for (const ToldState& one : optimizers_in(*state)) {
             auto groups = groups_of(one.optimizer->find("param_groups"), scalars);
             add_steps(*one.optimizer, *one.whole, scalars, groups, steps);
-            std::ranges::move(groups, std::back_inserter(out.groups));
+            append_all(out.groups, std::move(groups));
         }
         out.form = form_of(*state);
         out.doubt = out.form == "fully_reshardable" ? kShifted : "";

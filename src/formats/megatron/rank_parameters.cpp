@@ -70,7 +70,7 @@ struct ParameterName {
 
 /// A rank's boxes among those of all ranks.
 RankPart part_of(const Tensor& tensor, const std::vector<Box>& boxes, Among among) {
-    const auto n_boxes = static_cast<Index>(boxes.size());
+    const auto n_boxes = std::ssize(boxes);
     const auto at = [&](Index i) { return boxes[static_cast<std::size_t>(i)]; };
     if (n_boxes == among.ranks) {
         return {&tensor, {at(among.rank)}};
@@ -93,8 +93,8 @@ void add_part(std::string name, RankPart part, RankParameters& out) {
 }
 
 bool is_true(const catalogue::StatedConfig& claims, const char* name) {
-    const auto at = claims.find(name);
-    return at != claims.end() && at->second == "true";
+    auto* const at = find_value(claims, name);
+    return at != nullptr && *at == "true";
 }
 
 std::string in_layer(const Tensor& tensor, Index layer) {
@@ -104,8 +104,8 @@ std::string in_layer(const Tensor& tensor, Index layer) {
 }  // namespace
 
 ModelParameters::ModelParameters(const catalogue::Catalogue& model) {
-    const auto grouped = model.claims.find("moe_grouped_gemm");
-    has_grouped_experts_ = grouped == model.claims.end() || grouped->second != "false";
+    auto* const grouped = find_value(model.claims, "moe_grouped_gemm");
+    has_grouped_experts_ = grouped == nullptr || *grouped != "false";
     if (is_true(model.claims, "mla_down_proj_fusion")) {
         refuse_order("self_attention.linear_qkv_down_proj");
     }
@@ -169,9 +169,9 @@ void ModelParameters::add_to(const StoredParameter& stored, Index layer) {
 }
 
 const ModelParameters::StoredParameter* ModelParameters::around(std::string_view name) const {
-    const auto at = std::ranges::find(
+    auto* const at = find_item(
         around_, name, [](const StoredParameter* one) { return one->tensor->name.c_str(); });
-    return at == around_.end() ? nullptr : *at;
+    return at == nullptr ? nullptr : *at;
 }
 
 Index ModelParameters::n_tensor_ranks() const {
@@ -179,14 +179,14 @@ Index ModelParameters::n_tensor_ranks() const {
     if (embedding == nullptr) {
         refuse_order(std::string(kWordEmbedding));
     }
-    return static_cast<Index>(embedding->boxes.begin()->second.size());
+    return std::ssize(embedding->boxes.begin()->second);
 }
 
 Index ModelParameters::n_expert_tensor_ranks() const {
     for (const StoredParameter& stored : stored_) {
         // The second matrix is never [gate; up].
         if (stored.is_expert && stored.tensor->name.ends_with("linear_fc2.weight")) {
-            return static_cast<Index>(stored.boxes.begin()->second.size());
+            return std::ssize(stored.boxes.begin()->second);
         }
     }
     return 0;
@@ -230,11 +230,11 @@ void ModelParameters::add_layers(const StageLayers& stage, Among tensor, bool wi
             if (one->is_expert) {
                 continue;
             }
-            const auto boxes = one->boxes.find({one->is_stacked ? l : -1, -1});
-            if (boxes == one->boxes.end()) {
+            auto* const boxes = find_value(one->boxes, {one->is_stacked ? l : -1, -1});
+            if (boxes == nullptr) {
                 refuse_order(in_layer(*one->tensor, l));
             }
-            add_part(in_layer(*one->tensor, l), part_of(*one->tensor, boxes->second, tensor), out);
+            add_part(in_layer(*one->tensor, l), part_of(*one->tensor, *boxes, tensor), out);
         }
     }
 }
@@ -256,7 +256,7 @@ void ModelParameters::add_experts(const Layer& layer, Index number, Among expert
             continue;
         }
         const Index all = one->tensor->shape[one->is_stacked ? 1 : 0];
-        if (all % expert.ranks != 0 || all > static_cast<Index>(one->boxes.size())) {
+        if (all % expert.ranks != 0 || all > std::ssize(one->boxes)) {
             refuse_order(in_layer(*one->tensor, number));
         }
         const Index n_experts = all / expert.ranks;
@@ -268,12 +268,12 @@ void ModelParameters::add_experts(const Layer& layer, Index number, Among expert
     std::ranges::sort(order, {}, [](const auto& one) { return one.first; });
     for (const auto& [key, one] : order) {
         const Index e = has_grouped_experts_ ? key.second : key.first;
-        const auto boxes = one->boxes.find({one->is_stacked ? number : -1, e});
-        if (boxes == one->boxes.end()) {
+        auto* const boxes = find_value(one->boxes, {one->is_stacked ? number : -1, e});
+        if (boxes == nullptr) {
             refuse_order(in_layer(*one->tensor, number));
         }
         add_part(in_layer(*one->tensor, number) + " of expert " + std::to_string(e),
-                 part_of(*one->tensor, boxes->second, tensor), out);
+                 part_of(*one->tensor, *boxes, tensor), out);
     }
 }
 

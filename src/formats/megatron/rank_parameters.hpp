@@ -48,7 +48,7 @@ class ModelParameters {
     /// parameters is not known.
     explicit ModelParameters(const catalogue::Catalogue& model);
 
-    [[nodiscard]] Index n_layers() const { return static_cast<Index>(layers_.size()); }
+    [[nodiscard]] Index n_layers() const { return std::ssize(layers_); }
     /// How many ranks cut what is no expert: as many as cut the embedding's rows.
     [[nodiscard]] Index n_tensor_ranks() const;
     /// How many ranks cut an expert; 0: there are none.

@@ -42,8 +42,7 @@ std::vector<Content> contents_of(const std::vector<Shard>& shards, std::size_t n
     for (const Shard& shard : shards) {
         Content& content = contents[shard.piece.file];
         content.is_known = content.is_known && shard.piece.crc32 != 0;
-        content.has_experts =
-            content.has_experts || shard.name.text().find("experts.") != std::string::npos;
+        content.has_experts = content.has_experts || has_part(shard.name.text(), "experts.");
         content.records.emplace_back(shard.piece.storage_bytes, shard.piece.crc32);
         ++content.n_tensors;
     }
@@ -77,11 +76,11 @@ struct LayerSpan {
 using Spans = std::map<std::string, LayerSpan, std::less<>>;
 
 void add(Spans& spans, std::string_view key, const LayerSpan& span) {
-    const auto at = spans.find(key);
-    if (at == spans.end()) {
+    auto* const at = find_value(spans, key);
+    if (at == nullptr) {
         spans.emplace(key, span);
     } else {
-        at->second.add(span);
+        at->add(span);
     }
 }
 
@@ -173,14 +172,14 @@ void require_own_tensors(const std::vector<Shard>& shards, const std::vector<Fil
                          const std::vector<catalogue::Coordinates>& places,
                          const std::vector<std::optional<Index>>& samples) {
     auto contents = contents_of(shards, files.size());
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         if (const auto& sample = samples[file]) {
             contents[file].is_known = true;
             contents[file].records.emplace_back(0, static_cast<std::uint64_t>(*sample));
         }
     }
     std::map<SizesAndSums, std::vector<std::size_t>> seen;
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         const Content& content = contents[file];
         if (!content.is_known || content.records.empty()) {
             continue;
@@ -279,7 +278,7 @@ void require_same_names(const std::vector<catalogue::Shard>& shards,
                         const std::vector<catalogue::Coordinates>& places) {
     const std::vector<StageTensorNames> names = names_by_file(shards, files.size());
     std::map<int, std::size_t> first_of_stage;
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         const std::size_t first = first_of_stage.try_emplace(places[file].pp, file).first->second;
         if (names[file] != names[first]) {
             compare(names[first], files[first], names[file], files[file]);

@@ -248,11 +248,8 @@ void require_model(const Location& location, const Catalogue& catalogue) {
 }
 
 std::string summary(const Catalogue& catalogue) {
-    std::string text = "Megatron torch_dist checkpoint";
-    if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
-        text += ", iteration " + std::to_string(at->second);
-    }
-    return text + ", " + counted(catalogue.files.size(), "shard file");
+    return "Megatron torch_dist checkpoint" + catalogue::iteration_text(catalogue.facts) + ", " +
+           counted(catalogue.files.size(), "shard file");
 }
 
 std::optional<Location> probe_torch_dist(const fs::path& directory, const Listing& listing) {
@@ -281,7 +278,7 @@ StateScan scan_torch_dist(const Location& location, const std::string& file) {
 /// a missing chunk shows where layers and heads are known.
 void require_experts(const Catalogue& catalogue) {
     for (const catalogue::Tensor& tensor : catalogue.tensors) {
-        if (tensor.name.find("experts") != std::string::npos) {
+        if (has_part(tensor.name, "experts")) {
             const CoverFault fault = find_cover_fault(tensor);
             if (fault.held < volume_of(tensor.shape, "a tensor's shape")) {
                 check_tiling(tensor, fault);

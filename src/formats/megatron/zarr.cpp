@@ -83,8 +83,7 @@ Catalogue scan_objects(const Location& location) {
                 require_no_part(location, object_in(location, key + "/" + file), key);
             }
             ignored.add(row ? *row : std::pair(printable(key), std::string("not a tensor")),
-                        static_cast<Index>(listing.files.size()),
-                        bytes_of(location, key, listing.files));
+                        std::ssize(listing.files), bytes_of(location, key, listing.files));
         }
     }
     Catalogue out;
@@ -115,11 +114,8 @@ void require_tensors(const Location& location, const std::vector<catalogue::Tens
 }
 
 std::string zarr_summary(const Catalogue& catalogue) {
-    std::string text = "Megatron zarr checkpoint";
-    if (const auto at = catalogue.facts.find("iteration"); at != catalogue.facts.end()) {
-        text += ", iteration " + std::to_string(at->second);
-    }
-    return text + ", " + std::to_string(catalogue.tensors.size()) + " arrays in " +
+    return "Megatron zarr checkpoint" + catalogue::iteration_text(catalogue.facts) + ", " +
+           std::to_string(catalogue.tensors.size()) + " arrays in " +
            std::to_string(catalogue.files.size()) + " chunk files";
 }
 
@@ -180,7 +176,7 @@ const Format zarr_format = of_megatron({
     .scan_list =
         [](const Location& location) {
             std::vector<std::string> files = metadata_files(location, kBackendFile);
-            files.insert(files.end(), location.shard_files.begin(), location.shard_files.end());
+            append_all(files, location.shard_files);
             return files;
         },
     .scan = scan_typed<FileState, scan_zarr>,

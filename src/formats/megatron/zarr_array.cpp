@@ -109,7 +109,7 @@ void require_plain(const json& root) {
 // Chunks along each axis: 0 where the array is empty.
 std::vector<Index> grid_of(const ZarrArray& array) {
     std::vector<Index> grid;
-    for (std::size_t k = 0; k < array.shape.size(); ++k) {
+    for (const std::size_t k : indices(array.shape)) {
         grid.push_back(array.shape[k] == 0 ? 0 : (array.shape[k] - 1) / array.chunks[k] + 1);
     }
     return grid;
@@ -146,7 +146,7 @@ std::vector<Index> place_of(const std::string& name, const std::vector<Index>& g
                                  const std::vector<Index>& grid, Index n_chunks) {
     std::vector<std::string> missing;
     std::vector<Index> at(grid.size(), 0);
-    const Index n_missing = n_chunks - static_cast<Index>(found.size());
+    const Index n_missing = n_chunks - std::ssize(found);
     for (bool more = true; more && missing.size() < kMostNamed;) {
         if (!found.contains(at)) {
             missing.push_back(chunk_name(at));
@@ -157,7 +157,7 @@ std::vector<Index> place_of(const std::string& name, const std::vector<Index>& g
         }
         more = k > 0;
     }
-    const auto n_unnamed = n_missing - static_cast<Index>(missing.size());
+    const auto n_unnamed = n_missing - std::ssize(missing);
     throw files_missing(std::to_string(n_missing) + " of " + std::to_string(n_chunks) +
                         " chunk files are missing: " + name_list(missing) +
                         (n_unnamed > 0 ? " and " + std::to_string(n_unnamed) + " more" : ""));
@@ -166,7 +166,7 @@ std::vector<Index> place_of(const std::string& name, const std::vector<Index>& g
 catalogue::Piece piece_of(const ZarrArray& array, const std::vector<Index>& at) {
     catalogue::Piece piece;
     auto& axes = piece.patch.axes;
-    for (std::size_t k = 0; k < at.size(); ++k) {
+    for (const std::size_t k : indices(at)) {
         const Index lo = at[k] * array.chunks[k];
         axes.push_back({lo, std::min(array.chunks[k], array.shape[k] - lo), 0});
     }
@@ -225,7 +225,7 @@ ZarrArray parse_zarray(const std::string& text) {
     }
     volume_of(array.shape, "the shape in .zarray");
     volume_of(array.chunks, "the chunks in .zarray");
-    for (std::size_t k = 0; k < array.shape.size(); ++k) {
+    for (const std::size_t k : indices(array.shape)) {
         if (array.chunks[k] == 0 && array.shape[k] != 0) {
             throw Error(ErrorCode::corrupt, "chunks " + shape_text(array.chunks) +
                                                 " cannot tile shape " + shape_text(array.shape));

@@ -1,7 +1,6 @@
 #include "assembler.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "core/text.hpp"
@@ -19,7 +18,7 @@ using catalogue::Tensor;
 
 // Order of boxes: by begin, then by extent; pieces of one tensor have the same axes.
 int compare(const Piece& a, const Piece& b) {
-    for (std::size_t k = 0; k < a.patch.axes.size(); ++k) {
+    for (const std::size_t k : indices(a.patch.axes)) {
         const layout::Axis& x = a.patch.axes[k];
         const layout::Axis& y = b.patch.axes[k];
         if (x.lo != y.lo) {
@@ -61,7 +60,7 @@ void number_replicas(std::vector<Piece>& pieces) {
         const int order = compare(a, b);
         return order < 0 || (order == 0 && a.file < b.file);
     });
-    for (std::size_t i = 0; i < pieces.size(); ++i) {
+    for (const std::size_t i : indices(pieces)) {
         const bool is_copy =
             i > 0 && compare(pieces[i - 1], pieces[i]) == 0 && pieces[i - 1].file != pieces[i].file;
         pieces[i].replica = is_copy ? pieces[i - 1].replica + 1 : 0;
@@ -74,8 +73,7 @@ namespace {
 std::string experts_within(const Tensor& tensor, const layout::Cover& gap) {
     constexpr std::size_t kOfMatrix = 2;
     const std::size_t rank = gap.lo.size();
-    if (rank <= kOfMatrix || rank != tensor.shape.size() ||
-        tensor.name.find("experts") == std::string::npos) {
+    if (rank <= kOfMatrix || rank != tensor.shape.size() || !has_part(tensor.name, "experts")) {
         return "";
     }
     const Index first = gap.lo[rank - kOfMatrix - 1];
@@ -174,7 +172,7 @@ void order_files(Catalogue& catalogue, Unused unused) {
 }
 
 void take_said(Catalogue& scan, Catalogue& out) {
-    std::ranges::move(scan.statements, std::back_inserter(out.statements));
+    append_all(out.statements, std::move(scan.statements));
     for (const auto& [global, count] : scan.inert_globals) {
         out.inert_globals[global] += count;
     }
@@ -182,7 +180,7 @@ void take_said(Catalogue& scan, Catalogue& out) {
 
 std::uint32_t Assembler::add_scan(Catalogue& scan) {
     const auto first = static_cast<std::uint32_t>(out_.files.size());
-    std::ranges::move(scan.files, std::back_inserter(out_.files));
+    append_all(out_.files, std::move(scan.files));
     take_said(scan, out_);
     ignored_.add(scan.ignored);
     catalogue::each_tensor(scan, [&](Tensor& tensor) {
@@ -202,11 +200,10 @@ Assembled& Assembler::add(Tensor tensor, std::uint32_t file, bool is_shard) {
         return known;
     }
     require_same(known, tensor, file, is_shard);
-    for (std::size_t k = 0; k < tensor.shape.size(); ++k) {
+    for (const std::size_t k : indices(tensor.shape)) {
         known.tensor.shape[k] = std::max(known.tensor.shape[k], tensor.shape[k]);
     }
-    known.tensor.pieces.insert(known.tensor.pieces.end(), tensor.pieces.begin(),
-                               tensor.pieces.end());
+    append_all(known.tensor.pieces, tensor.pieces);
     known.files.push_back(file);
     return known;
 }
@@ -257,8 +254,8 @@ std::vector<Tensor> joined_state(const std::string& name, Shapes shapes,
     part.files = files;
     Assembler all(part, {}, shapes);
     for (auto& [place, optimizer] : told) {
-        const auto state = std::ranges::find(optimizer.states, name, &catalogue::State::name);
-        if (state == optimizer.states.end()) {
+        auto* const state = find_item(optimizer.states, name, &catalogue::State::name);
+        if (state == nullptr) {
             continue;
         }
         for (Tensor& tensor : state->tensors) {

@@ -38,9 +38,7 @@ struct PieceInFile {
 };
 
 std::vector<Index> without_unit_axes(const std::vector<Index>& shape) {
-    std::vector<Index> kept;
-    std::ranges::copy_if(shape, std::back_inserter(kept), [](Index extent) { return extent != 1; });
-    return kept;
+    return collect_list<Index>(shape, std::identity(), [](Index extent) { return extent != 1; });
 }
 
 std::vector<Index> extents_of(const layout::Patch& patch) {
@@ -207,7 +205,7 @@ class ShardFile {
 std::vector<PieceInFile> pieces_by_file(const catalogue::Catalogue& catalogue, Resolution& out) {
     constexpr auto kNotOurs = static_cast<std::size_t>(-1);
     std::vector<std::size_t> slots(catalogue.files.size(), kNotOurs);
-    for (std::size_t i = 0; i < out.files.size(); ++i) {
+    for (const std::size_t i : indices(out.files)) {
         slots.at(out.files[i]) = i;
     }
     std::vector<PieceInFile> wanted;

@@ -32,7 +32,7 @@ catalogue::Piece piece_of(const DcpChunk& chunk, const std::vector<StoredTensor>
     piece.located = false;
     if (views.empty()) {
         layout::Box box;
-        for (std::size_t k = 0; k < chunk.sizes.size(); ++k) {
+        for (const std::size_t k : indices(chunk.sizes)) {
             box.push_back({chunk.offsets[k], chunk.sizes[k]});
         }
         piece.patch = layout::dense(box);
@@ -58,7 +58,7 @@ catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTen
     tensor.shape = stored.shape;
     tensor.pieces.reserve(stored.chunks.size());
     for (const DcpChunk& chunk : stored.chunks) {
-        if (std::ranges::find(chunk.sizes, 0) == chunk.sizes.end()) {
+        if (!contains(chunk.sizes, 0)) {
             tensor.pieces.push_back(piece_of(chunk, views));
         }
     }
@@ -186,7 +186,7 @@ std::vector<std::string> likenesses(const catalogue::Catalogue& catalogue) {
         }
     });
     std::vector<std::string> texts;
-    for (std::size_t file = 0; file < items.size(); ++file) {
+    for (const std::size_t file : indices(items)) {
         std::ranges::sort(items[file]);
         Fingerprint all;
         all.add(catalogue.files[file].size);
@@ -213,7 +213,7 @@ void add_save_name(const std::string& checkpoint_id, const std::string& index,
 
 void add_likenesses(const std::string& index, catalogue::Catalogue& out) {
     const auto alike = likenesses(out);
-    for (std::size_t file = 0; file < out.files.size(); ++file) {
+    for (const std::size_t file : indices(out.files)) {
         out.statements.push_back({out.files[file].path,
                                   "its pieces, as .metadata lists them",
                                   {},

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "catalogue/claims.hpp"
 #include "core/index.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
@@ -21,7 +22,7 @@ namespace {
 constexpr std::size_t kMostNamesShown = 20;
 
 bool has(const std::vector<std::string>& names, std::string_view name) {
-    return std::ranges::find(names, name) != names.end();
+    return contains(names, name);
 }
 
 void add_entry(const fs::directory_entry& entry, Listing& listing) {
@@ -93,9 +94,7 @@ bool fits(const NameRule& rule, const Listing& listing) {
 }
 
 const NameRule* rule_for(const std::vector<NameRule>& rules, const Listing& listing) {
-    const auto rule =
-        std::ranges::find_if(rules, [&](const NameRule& one) { return fits(one, listing); });
-    return rule == rules.end() ? nullptr : &*rule;
+    return find_where(rules, [&](const NameRule& one) { return fits(one, listing); });
 }
 
 std::string name_list(const std::vector<std::string>& names) {
@@ -138,16 +137,14 @@ void add(const std::string& file, Sets& sets) {
 }
 
 std::vector<std::string> missing(const Sets::value_type& set) {
-    const auto& [around, found] = set;
+    const FoundNumbers& found = set.second;
     const Index first = *found.numbers.begin() == 0 ? 0 : 1;
-    std::vector<std::string> names;
-    for (Index at = 0; at < found.count && names.size() < kMostNamed; ++at) {
-        if (!found.numbers.contains(first + at)) {
-            names.push_back(around.first + zero_filled(std::to_string(first + at), found.width) +
-                            around.second);
-        }
-    }
-    return names;
+    const auto absent =
+        catalogue::not_covered(found.numbers, first, found.count - 1 + first, kMostNamed);
+    return collect_list(absent, [&](Index number) {
+        return set.first.first + zero_filled(std::to_string(number), found.width) +
+               set.first.second;
+    });
 }
 
 }  // namespace

@@ -118,7 +118,7 @@ catalogue::Piece piece_of(const StoredTensor& stored, std::span<const Index> lo)
     piece.storage_bytes = stored.storage_bytes;
     piece.crc32 = stored.crc32;
     piece.patch.offset = stored.element_offset;
-    for (std::size_t k = 0; k < stored.shape.size(); ++k) {
+    for (const std::size_t k : indices(stored.shape)) {
         piece.patch.axes.push_back({lo.empty() ? 0 : lo[k], stored.shape[k], stored.strides[k]});
     }
     return piece;

@@ -179,7 +179,7 @@ fs::path read_tag(const fs::path& file, const std::string& hint) {
     if (tag.empty()) {
         throw Error(ErrorCode::corrupt, file.string() + " names nothing: it is empty", hint);
     }
-    const bool has_nul = tag.find('\0') != std::string_view::npos;
+    const bool has_nul = has_part(tag, '\0');
     if (has_nul || !stays_below(tag)) {
         throw Error(ErrorCode::corrupt,
                     file.string() + " names \"" + printable(tag, 80) + "\", which " +

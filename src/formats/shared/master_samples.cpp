@@ -1,11 +1,9 @@
 #include "master_samples.hpp"
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
 #include <cstring>
 #include <map>
 #include <set>
@@ -85,9 +83,7 @@ bool rounds_to(const SampledPair& pair, const MasterSample& sample) {
 }
 
 std::string value_text(float value) {
-    std::array<char, 32> text{};
-    std::snprintf(text.data(), text.size(), "%.9g", static_cast<double>(value));
-    return text.data();
+    return formatted("%.9g", static_cast<double>(value));
 }
 
 /// Walks through the bytes that were read, which follow one another as the samples do.
@@ -95,7 +91,7 @@ class SampleReader {
   public:
     explicit SampleReader(const std::vector<Resolution>& resolutions)
         : resolutions_(resolutions), positions_(resolutions.size(), 0) {
-        for (std::size_t i = 0; i < resolutions.size(); ++i) {
+        for (const std::size_t i : indices(resolutions)) {
             for (const std::uint32_t file : resolutions[i].files) {
                 readers_[file] = i;
             }
@@ -220,9 +216,9 @@ Resolution read_samples(const Location& location, const Catalogue& catalogue,
     out.samples.resize(total);
     ByteSpan rest = out.samples;
     each_place(catalogue.samples, [&](const MasterSample& sample, const ElementPlace& place) {
-        if (const auto at = wanted.find(place.file); at != wanted.end()) {
+        if (auto* const at = find_value(wanted, place.file)) {
             const Bytes size = bytes_of(sample, place);
-            at->second.emplace_back(place.offset, rest.first(size));
+            at->emplace_back(place.offset, rest.first(size));
             rest = rest.subspan(size);
         }
     });

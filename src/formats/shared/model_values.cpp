@@ -98,7 +98,7 @@ bool may_be_weight(std::string_view name, const PickleValue& value, const Conten
         return false;
     }
     const bool is_stored = contents.has_storages || contents.has_bytes;
-    if (name.find('.') == std::string_view::npos) {
+    if (!has_part(name, '.')) {
         return is_stored;
     }
     const bool is_number =

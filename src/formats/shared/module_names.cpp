@@ -22,15 +22,13 @@ namespace {
 constexpr std::string_view kOfSentences = "0.auto_model.";
 
 bool is_among(std::span<const std::string_view> names, std::string_view component) {
-    return std::ranges::find(names, component) != names.end();
+    return contains(names, component);
 }
 
 /// Whether the name is worth the work: false where without_wrappers changes nothing.
 bool may_have_wrappers(std::string_view name) {
-    return name.starts_with('_') || name.starts_with("0.") ||
-           name.find("._") != std::string_view::npos ||
-           name.find(kOfPeft) != std::string_view::npos ||
-           is_among(kLeadingWrappers, name.substr(0, name.find('.')));
+    return name.starts_with('_') || name.starts_with("0.") || has_part(name, "._") ||
+           has_part(name, kOfPeft) || is_among(kLeadingWrappers, name.substr(0, name.find('.')));
 }
 
 }  // namespace
@@ -147,9 +145,9 @@ std::string_view before_peft(std::string_view name) {
 
 // A module that holds PEFT's model gives it a name of its own, which no family tells apart.
 std::string cut_holder(NewNames& names) {
-    const auto first = std::ranges::find_if(
-        names, [](const auto& one) { return !before_peft(one.second).empty(); });
-    if (first == names.end()) {
+    auto* const first =
+        find_where(names, [](const auto& one) { return !before_peft(one.second).empty(); });
+    if (first == nullptr) {
         return "";
     }
     std::string holder(before_peft(first->second));
@@ -244,8 +242,8 @@ void remove_wrappers(Catalogue& catalogue) {
     });
     for (catalogue::ParameterGroup& group : catalogue.optimizer.groups) {
         for (std::string& name : group.parameters) {
-            const auto known = names.find(name);
-            name = known == names.end() ? without_wrappers(name) : known->second;
+            auto* const known = find_value(names, name);
+            name = known == nullptr ? without_wrappers(name) : *known;
         }
     }
     catalogue::each_part(catalogue, [](auto& tensors, auto& /*shards*/) {

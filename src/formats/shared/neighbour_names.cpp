@@ -67,7 +67,7 @@ constexpr const char* kWeights =
 constexpr std::size_t kMostRows = 3;
 
 bool is_of_optimizer(const catalogue::Ignored& row) {
-    return row.pattern.find("optim") != std::string::npos;
+    return has_part(row.pattern, "optim");
 }
 
 /// The largest rows: "optimizer* (24 entries, 172.1 kB)".

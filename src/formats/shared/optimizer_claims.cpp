@@ -4,7 +4,6 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -91,10 +90,10 @@ bool StepClaims::add(const PickleValue* value, const ScalarReader& scalars,
 
 bool StepClaims::add(const std::vector<ParameterGroup>& groups, const std::string& place) {
     bool has_one = false;
-    for (std::size_t i = 0; i < groups.size(); ++i) {
-        const auto step = groups[i].settings.find("step");
-        if (step != groups[i].settings.end() && step->second != "null") {
-            add(step->second, place + ", group " + std::to_string(i));
+    for (const std::size_t i : indices(groups)) {
+        auto* const step = find_value(groups[i].settings, "step");
+        if (step != nullptr && *step != "null") {
+            add(*step, place + ", group " + std::to_string(i));
             has_one = true;
         }
     }
@@ -108,8 +107,7 @@ bool is_same_value(const std::string& a, const std::string& b) {
 std::string difference(const Settings& a, const std::string& place_a, const Settings& b,
                        const std::string& place_b) {
     const auto text_in = [](const Settings& settings, const std::string& name) {
-        const auto at = settings.find(name);
-        return at == settings.end() ? std::string("absent") : at->second;
+        return copy_or(find_value(settings, name), std::string("absent"));
     };
     for (const Settings* const settings : {&a, &b}) {
         for (const auto& [name, text] : *settings) {
@@ -145,13 +143,12 @@ std::string difference_of_groups(const std::vector<ParameterGroup>& a, const std
 
 void GroupClaims::add(const std::string& optimizer, std::vector<ParameterGroup> groups,
                       const std::string& place) {
-    const auto known = stated_.find(optimizer);
-    if (known == stated_.end()) {
+    auto* const known = find_value(stated_, optimizer);
+    if (known == nullptr) {
         stated_.emplace(optimizer, Stated{std::move(groups), place});
         return;
     }
-    const std::string fault =
-        difference_of_groups(known->second.groups, known->second.place, groups, place);
+    const std::string fault = difference_of_groups(known->groups, known->place, groups, place);
     if (!fault.empty()) {
         throw Error(ErrorCode::mismatch,
                     "the optimizer's parameter groups are not those of one run: " + fault,
@@ -161,7 +158,7 @@ void GroupClaims::add(const std::string& optimizer, std::vector<ParameterGroup> 
 
 void GroupClaims::finish(catalogue::Optimizer& out) {
     for (auto& [optimizer, stated] : stated_) {
-        std::ranges::move(stated.groups, std::back_inserter(out.groups));
+        append_all(out.groups, std::move(stated.groups));
     }
 }
 
@@ -279,15 +276,15 @@ constexpr std::array<Known, 12> kKnown = {{
 
 void require_settings(const Settings& settings, std::size_t group, bool are_needed) {
     for (const Known& known : kKnown) {
-        const auto stated = settings.find(known.name);
+        auto* const stated = find_value(settings, known.name);
         const std::string what =
             std::string(known.name) + " of the optimizer's group " + std::to_string(group);
-        if (stated == settings.end()) {
+        if (stated == nullptr) {
             if (known.is_needed && are_needed) {
                 throw Error(ErrorCode::not_found, what + " is not told", kGiveThem);
             }
-        } else if (!known.is_one(json::parse(stated->second, nullptr, false))) {
-            refuse_number(what + " is " + printable(stated->second) +
+        } else if (!known.is_one(json::parse(*stated, nullptr, false))) {
+            refuse_number(what + " is " + printable(*stated) +
                           ", which is no such setting of Adam's");
         }
     }
@@ -353,7 +350,7 @@ void require_claims(const catalogue::Optimizer& optimizer) {
                     "DeepSpeed's elastic_checkpoint: rate, betas, epsilon and decay are not told",
                     kGiveThem);
     }
-    for (std::size_t i = 0; i < optimizer.groups.size(); ++i) {
+    for (const std::size_t i : indices(optimizer.groups)) {
         require_settings(optimizer.groups[i].settings, i, has_moments);
     }
     require_same_traits(optimizer.groups);

@@ -142,9 +142,9 @@ std::string contradiction(const catalogue::Settings& said, const catalogue::Sett
     catalogue::Settings both_said;
     catalogue::Settings both_own;
     for (const auto& [name, text] : said) {
-        if (const auto at = own.find(name); at != own.end()) {
+        if (auto* const at = find_value(own, name)) {
             both_said.emplace(name, text);
-            both_own.emplace(name, at->second);
+            both_own.emplace(name, *at);
         }
     }
     return difference(both_said, kOptimizerFile, both_own, "the save itself");

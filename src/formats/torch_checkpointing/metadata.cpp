@@ -216,8 +216,7 @@ class SavedReader {
             }
         }
         if (mesh.extents.empty() ||
-            volume_of(mesh.extents, "mesh_shape") != static_cast<Index>(mesh.ranks.size()) ||
-            mesh.ranks.empty() ||
+            volume_of(mesh.extents, "mesh_shape") != std::ssize(mesh.ranks) || mesh.ranks.empty() ||
             (!mesh.names.empty() && mesh.names.size() != mesh.extents.size())) {
             refuse_saved("its mesh of shape " + shape_text(mesh.extents) + " lists " +
                          counted(mesh.ranks.size(), "rank") + " and " +

@@ -82,7 +82,7 @@ std::vector<std::vector<std::byte>> gather_by_broadcasts(MPI_Comm comm,
 
 std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, int root,
                                  Bytes piece) {
-    Index size = rank_in_group(comm) == root ? static_cast<Index>(bytes.size()) : 0;
+    Index size = rank_in_group(comm) == root ? std::ssize(bytes) : 0;
     reduce_in_place(comm, {&size, 1}, MPI_MAX);
     allocate_together(comm, "broadcast bytes",
                       [&] { bytes.resize(static_cast<std::size_t>(size)); });
@@ -93,7 +93,7 @@ std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, in
 std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, std::span<const std::byte> mine,
                                                Bytes piece) {
     std::vector<Index> sizes(slot(size_of_group(comm)));
-    sizes[slot(rank_in_group(comm))] = static_cast<Index>(mine.size());
+    sizes[slot(rank_in_group(comm))] = std::ssize(mine);
     reduce_in_place(comm, sizes, MPI_MAX);
     const Index total = std::accumulate(sizes.begin(), sizes.end(), Index{0});
     if (total <= static_cast<Index>(piece)) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 
+#include "core/text.hpp"
 #include "outputs/gguf.hpp"
 
 namespace shardweld::outputs {
@@ -27,9 +27,9 @@ bool is_number_like(const std::string& word) {
         return true;
     }
     return word.size() > 1 && word[0] == 'v' && is_digit(word[1]) && is_digit(word.back()) &&
-           word.find("..") == std::string::npos &&
-           std::all_of(word.begin() + 1, word.end(),
-                       [](char letter) { return is_digit(letter) || letter == '.'; });
+           !has_part(word, "..") && std::all_of(word.begin() + 1, word.end(), [](char letter) {
+               return is_digit(letter) || letter == '.';
+           });
 }
 
 /// A word in small letters begins with a large one, and so does what follows a digit or a sign.
@@ -61,16 +61,14 @@ std::string rounded_count(double count) {
     const double scaled = count * kScales[at];
     const double whole = std::nearbyint(scaled);
     const int n_places = whole >= 10 ? 0 : whole >= 1 ? 1 : 2;
-    std::array<char, 64> text{};
-    (void)std::snprintf(text.data(), text.size(), "%.*f%s", n_places, scaled, kUnits[at].second);
-    return text.data();
+    return formatted("%.*f%s", n_places, scaled, kUnits[at].second);
 }
 
 }  // namespace
 
 std::string gguf_title(std::string_view name_or_path) {
     std::string_view name = name_or_path;
-    if (name.find(' ') == std::string_view::npos && name.find('/') != std::string_view::npos) {
+    if (!has_part(name, ' ') && has_part(name, '/')) {
         name.remove_prefix(name.find('/') + 1);
     }
     std::string title;

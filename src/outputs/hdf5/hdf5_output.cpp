@@ -87,12 +87,8 @@ class Hdf5Output final : public OutputFormat {
     }
 
     [[nodiscard]] Memory memory(const Placement& placement) const override {
-        Bytes largest = 0;
-        Bytes all = 0;
-        for (const PlacedFile& file : placement.files) {
-            largest = std::max<Bytes>(largest, file.tensors.size());
-            all += file.tensors.size();
-        }
+        const Bytes largest = placement.most_tensors();
+        const Bytes all = placement.slots.size();
         return {kLibrary + std::min(largest * kCachedDataset, kCachedDatasets) +
                     largest * kMadeDataset + all * kListedDataset,
                 kLibrary};
@@ -142,7 +138,7 @@ void place_datasets(Placement& placement, std::size_t file,
         }
     };
     add(offsets.back(), settled.header.size(), kConfigDataset);
-    for (std::size_t k = 0; k < settled.tensors.size(); ++k) {
+    for (const std::size_t k : indices(settled.tensors)) {
         const OutputTensor& tensor = tensors.at(settled.tensors[k]);
         add(offsets[k], tensor.bytes(), std::string(tensor.name));
         placement.slots.at(settled.tensors[k]).offset = tensor.bytes() > 0 ? offsets[k] : 0;

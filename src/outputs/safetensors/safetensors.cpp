@@ -60,7 +60,7 @@ std::string header_of(const std::vector<OutputTensor>& tensors,
         const OutputTensor& tensor = tensors[i];
         const Bytes end = checked_add_bytes(offset, tensor.bytes(), "an output file");
         text += "," + ordered_json(tensor.name).dump() + R"(:{"dtype":")" +
-                std::string(safetensors_name(tensor.dtype)) + R"(","shape":)" +
+                safetensors_name(tensor.dtype) + R"(","shape":)" +
                 ordered_json(tensor.shape).dump() + R"(,"data_offsets":[)" +
                 std::to_string(offset) + "," + std::to_string(end) + "]}";
         offset = end;

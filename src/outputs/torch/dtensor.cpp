@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "core/lists.hpp"
 #include "core/strides.hpp"
 
 #include "tensor_pickle.hpp"
@@ -38,7 +39,7 @@ std::vector<Index> all_ranks(const DeviceMesh& mesh) {
 /// Where a rank stands in each dim.
 std::vector<Index> coordinate_of(const MeshRank& place) {
     std::vector<Index> coordinate = dense_strides(place.mesh->shape);
-    for (std::size_t i = 0; i < coordinate.size(); ++i) {
+    for (const std::size_t i : indices(coordinate)) {
         coordinate[i] = place.rank / coordinate[i] % place.mesh->shape[i];
     }
     return coordinate;
@@ -59,7 +60,7 @@ void put_layout(PickleWriter& out, const DeviceMesh& mesh) {
         .op(PickleOp::mark)
         .text("axes");
     out.op(PickleOp::mark);
-    for (std::size_t i = 0; i < mesh.shape.size(); ++i) {
+    for (const std::size_t i : indices(mesh.shape)) {
         put_object(out, kMeshLayout, "_FlatLayout").op(PickleOp::empty_dict).op(PickleOp::mark);
         out.text("shape").indices(std::span(mesh.shape).subspan(i, 1));
         out.text("stride").indices(std::span(strides).subspan(i, 1));

@@ -5,6 +5,8 @@
 #include <bit>
 #include <limits>
 
+#include "core/lists.hpp"
+
 namespace shardweld::outputs::torch {
 
 namespace {
@@ -21,7 +23,7 @@ bool is_kept(PickleOp code) {
     constexpr std::array<PickleOp, 8> kKept = {
         PickleOp::empty_dict, PickleOp::empty_list, PickleOp::tuple,  PickleOp::tuple1,
         PickleOp::tuple2,     PickleOp::tuple3,     PickleOp::reduce, PickleOp::newobj};
-    return std::ranges::find(kKept, code) != kKept.end();
+    return contains(kKept, code);
 }
 
 }  // namespace
@@ -35,13 +37,13 @@ const std::string& PickleWriter::key(char kind, std::string_view scope, std::str
 }
 
 bool PickleWriter::recall(const std::string& key) {
-    const auto at = memo_.find(key);
-    if (at == memo_.end()) {
+    auto* const at = find_value(memo_, key);
+    if (at == nullptr) {
         return false;
     }
-    const bool is_short = at->second < 256;
+    const bool is_short = *at < 256;
     body_ += is_short ? 'h' : 'j';  // BINGET, LONG_BINGET
-    number(at->second, is_short ? 1 : 4);
+    number(*at, is_short ? 1 : 4);
     return true;
 }
 

@@ -50,10 +50,10 @@ void add_values(Node& node, const PlainValue& value) {
 Node dictionaries_of(const TrainingSave& save, const TorchRankFile& file,
                      const std::vector<OutputTensor>& tensors) {
     Node top;
-    if (const auto found = save.beside.find(file.name); found != save.beside.end()) {
-        add_values(top, found->second);
+    if (auto* const found = find_value(save.beside, file.name)) {
+        add_values(top, *found);
     }
-    for (std::size_t i = 0; i < file.tensors.size(); ++i) {
+    for (const std::size_t i : indices(file.tensors)) {
         Node* node = &top;
         for (const std::string& key : save.tensors[file.tensors[i]].path) {
             node = &node->child(key);
@@ -144,7 +144,7 @@ void put_list(PickleWriter& out, const PlainValue& value) {
 
 void put_numbered(PickleWriter& out, const PlainValue& value) {
     out.op(PickleOp::empty_dict).op(PickleOp::mark);
-    for (std::size_t i = 0; i < value.items.size(); ++i) {
+    for (const std::size_t i : indices(value.items)) {
         put_value(out.integer(static_cast<std::int64_t>(i)), value.items[i]);
     }
     out.op(PickleOp::setitems);
@@ -214,7 +214,7 @@ bool RankArchives::is_as_last(const TorchRankFile& file, const std::string& besi
 void RankArchives::lay_out(const TorchRankFile& file) {
     const Archive archive = rank_archive(save_, file, tensors_);
     std::unordered_map<std::uint32_t, std::size_t> places;
-    for (std::size_t at = 0; at < file.tensors.size(); ++at) {
+    for (const std::size_t at : indices(file.tensors)) {
         places.emplace(file.tensors[at], at);
     }
     offsets_.clear();
@@ -228,8 +228,8 @@ void RankArchives::lay_out(const TorchRankFile& file) {
 Bytes RankArchives::each_tensor(const TorchRankFile& file,
                                 const std::function<void(std::uint32_t, Bytes)>& visit) {
     PickleWriter beside{2};
-    if (const auto found = save_.beside.find(file.name); found != save_.beside.end()) {
-        put_value(beside, found->second);
+    if (auto* const found = find_value(save_.beside, file.name)) {
+        put_value(beside, *found);
     }
     std::string text = beside.finish();
     if (!is_as_last(file, text)) {

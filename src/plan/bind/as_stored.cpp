@@ -80,8 +80,7 @@ bool is_lone_number(const models::Recipe& recipe, const catalogue::Tensor& tenso
     for (const Index extent : tensor.shape) {
         volume = extent == 1 ? volume : 0;
     }
-    return volume == 1 && tensor.name.find('.') == std::string::npos &&
-           !passes_unlisted(recipe, tensor);
+    return volume == 1 && !has_part(tensor.name, '.') && !passes_unlisted(recipe, tensor);
 }
 
 /// What a training checkpoint calls the tensor, and where it holds it; a model has it whole.
@@ -171,9 +170,8 @@ void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target
     const bool is_cast = target.dtype != in_template->dtype;
     if (is_cast && !(is_float(target.stored) && is_float(in_template->dtype))) {
         throw Error(ErrorCode::mismatch,
-                    target.name + " is " + std::string(safetensors_name(in_template->dtype)) +
-                        " in the template and " + std::string(safetensors_name(target.stored)) +
-                        " in the model",
+                    target.name + " is " + safetensors_name(in_template->dtype) +
+                        " in the template and " + safetensors_name(target.stored) + " in the model",
                     "give a template that was saved of this model");
     }
     target.dtype = in_template->dtype;

@@ -44,9 +44,8 @@ Index star_extent(const layout::SegmentAxes& segment, const std::vector<Index>& 
 std::size_t star_dim(const layout::Layout& layout) {
     const auto holds_star = [](const layout::Dim& dim) {
         const auto segments = layout::segments_of({"", {dim}, ""});
-        return std::ranges::any_of(segments, [](const auto& segment) {
-            return std::ranges::find(segment.axes, kStar) != segment.axes.end();
-        });
+        return std::ranges::any_of(
+            segments, [](const auto& segment) { return contains(segment.axes, kStar); });
     };
     const auto found = std::ranges::find_if(layout.dims, holds_star);
     return static_cast<std::size_t>(found - layout.dims.begin());
@@ -61,7 +60,7 @@ Index dropped_of(const catalogue::Tensor& tensor, const StoreMatch& match, const
     Index dropped = 0;
     int number = 0;
     for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
-        if (std::ranges::find(line.drop, segment.label) != line.drop.end()) {
+        if (contains(line.drop, segment.label)) {
             dropped += star_extent(segment, bound.extents(number));
         }
         ++number;
@@ -85,10 +84,9 @@ void add_padding(const catalogue::Tensor& tensor, const StoreMatch& match, const
 
 /// Why the form does not have a logical tensor; null: it should.
 const models::IgnoreRule* left_out(const models::Recipe& recipe, const std::string& logical) {
-    const auto rule = std::ranges::find_if(recipe.left_out, [&](const models::IgnoreRule& one) {
+    return find_where(recipe.left_out, [&](const models::IgnoreRule& one) {
         return any_glob_matches(one.globs, logical);
     });
-    return rule == recipe.left_out.end() ? nullptr : &*rule;
 }
 
 /// Counts as ignored the stored tensors without a line, which the recipe lets pass (towers, other
@@ -261,7 +259,7 @@ std::set<std::string> name_and_join(Catalogue& catalogue, const Model& model,
         return {};
     }
     JoinedShards joined = join_shards(catalogue, model, matcher);
-    std::move(joined.tensors.begin(), joined.tensors.end(), std::back_inserter(catalogue.tensors));
+    append_all(catalogue.tensors, std::move(joined.tensors));
     catalogue.shards = {};
     return std::move(joined.presumed);
 }

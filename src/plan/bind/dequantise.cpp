@@ -64,7 +64,7 @@ class Taker {
   public:
     Taker(catalogue::Catalogue& catalogue, const BitsOf& bits)
         : catalogue_(catalogue), bits_(bits) {
-        for (std::size_t i = 0; i < catalogue.tensors.size(); ++i) {
+        for (const std::size_t i : indices(catalogue.tensors)) {
             places_[catalogue.tensors[i].name] = i;
         }
     }
@@ -141,10 +141,10 @@ class Taker {
     /// Which encoding it is, and the weight's shape.
     void resolve_encoding(EncodedWeight& weight) const {
         const std::vector<Index>& codes = weight.codes.shape;
-        const auto stacked = std::ranges::find_if(all_encodings(), [&](const auto& facts) {
+        auto* const stacked = find_where(all_encodings(), [&](const auto& facts) {
             return facts.by_columns && weight.codes.name.ends_with(facts.codes_ending);
         });
-        const bool is_stack = stacked != all_encodings().end();
+        const bool is_stack = stacked != nullptr;
         if (is_stack ? codes.size() != 4 : codes.size() != 2 && codes.size() != 3) {
             refuse(weight, "has codes of shape " + shape_text(codes));
         }
@@ -159,9 +159,9 @@ class Taker {
         if (find_encoding(weight) || shares_scales(weight)) {
             return;
         }
-        refuse(weight, "has codes of " + std::string(safetensors_name(weight.codes.dtype)) + " " +
+        refuse(weight, "has codes of " + safetensors_name(weight.codes.dtype) + " " +
                            shape_text(codes) + " and scales of " +
-                           std::string(safetensors_name(weight.scales.dtype)) + " " +
+                           safetensors_name(weight.scales.dtype) + " " +
                            shape_text(weight.scales.shape) + ", which belong to no known encoding");
     }
 
@@ -253,8 +253,7 @@ class Taker {
     static void require_shape(const EncodedWeight& weight, const Tensor& tensor,
                               const std::vector<Index>& shape) {
         if (tensor.shape != shape || tensor.dtype != DType::u8) {
-            refuse(weight, "has " + tensor.name + " of " +
-                               std::string(safetensors_name(tensor.dtype)) + " " +
+            refuse(weight, "has " + tensor.name + " of " + safetensors_name(tensor.dtype) + " " +
                                shape_text(tensor.shape));
         }
     }
@@ -436,7 +435,7 @@ std::vector<Target> make_of_codes(Binding& binding, const std::vector<EncodedWei
     }
     const auto placement = outputs::place_in_one_file(output_tensors(scales), file);
     std::size_t at = 0;
-    for (std::size_t i = 0; i < weights.size(); ++i) {
+    for (const std::size_t i : indices(weights)) {
         made[i]->decode->scales_at = placement.slots[at++].offset;
         if (weights[i].global) {
             made[i]->decode->global_at = placement.slots[at++].offset;

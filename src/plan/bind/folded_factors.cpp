@@ -5,7 +5,7 @@
 namespace shardweld::plan {
 
 FoldedFactors::FoldedFactors(const outputs::Placement& placement) {
-    for (std::size_t i = 0; i < placement.slots.size(); ++i) {
+    for (const std::size_t i : indices(placement.slots)) {
         by_offset_.emplace(placement.slots[i].offset, i);
     }
 }

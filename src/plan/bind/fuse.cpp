@@ -62,9 +62,7 @@ void require_few_parts(Index n_parts) {
 }
 
 bool is_fused(const FuseRules& rules, const std::vector<std::string>& axes) {
-    const auto has = [&](const std::string& axis) {
-        return std::ranges::find(axes, axis) != axes.end();
-    };
+    const auto has = [&](const std::string& axis) { return contains(axes, axis); };
     return std::ranges::any_of(rules, [&](const auto& rule) {
         return has(rule.second.front()) && has(rule.second.back());
     });

@@ -43,7 +43,7 @@ class IndexCounter {
 HubName name_at(const models::Line& line, const std::vector<Index>& values,
                 const models::Symbols& symbols) {
     models::Captures captures;
-    for (std::size_t i = 0; i < values.size(); ++i) {
+    for (const std::size_t i : indices(values)) {
         captures[line.name.captures[i]] = values[i];
     }
     const auto value_of = [&](const std::string& symbol) { return symbols.value(symbol); };

@@ -55,8 +55,7 @@ const GroupFacts& facts_of(JoinStep::Group group) {
 
 /// Ranks of a parallel group, as the catalogue's facts say; 1 if they do not.
 Index group_size(const Catalogue& catalogue, JoinStep::Group group) {
-    const auto found = catalogue.facts.find(facts_of(group).fact);
-    return found == catalogue.facts.end() ? 1 : found->second;
+    return copy_or(find_value(catalogue.facts, facts_of(group).fact), 1);
 }
 
 /// The shard's rank in a group.
@@ -309,10 +308,9 @@ Tensor join_group(const std::string& name, const ShardGroup& group, const Model&
     for (const Shard* shard : group.shards) {
         if (shard->dtype != group.shards.front()->dtype) {
             throw Error(ErrorCode::mismatch,
-                        name + " is " + std::string(safetensors_name(group.shards.front()->dtype)) +
-                            " in " + place_of(*group.shards.front(), catalogue) + " but " +
-                            std::string(safetensors_name(shard->dtype)) + " in " +
-                            place_of(*shard, catalogue),
+                        name + " is " + safetensors_name(group.shards.front()->dtype) + " in " +
+                            place_of(*group.shards.front(), catalogue) + " but " +
+                            safetensors_name(shard->dtype) + " in " + place_of(*shard, catalogue),
                         "copy all files from one save: these are of several");
         }
         all.push_back(start(*shard, join));
@@ -363,7 +361,7 @@ std::string global_name(const Shard& shard, const StoreMatch& match, const Catal
     }
     const models::Pattern& pattern = match.line->name;
     std::string name = pattern.literals.front();
-    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+    for (const std::size_t i : indices(pattern.captures)) {
         const Index value = match.captures.at(pattern.captures[i]);
         name += std::to_string(pattern.captures[i] == expert->first
                                    ? value + shard.at.ep * (n_experts / n_ranks)

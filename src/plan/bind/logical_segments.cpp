@@ -41,7 +41,7 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, const Filed& filed,
                 std::vector<Filed>& out) {
     std::vector<std::size_t> keyed;
     Index n_parts = 1;
-    for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
+    for (const std::size_t i : indices(plan.key_slot)) {
         if (plan.key_slot[i] >= 0 || plan.key_slot[i] == kCopy) {
             keyed.push_back(i);
             n_parts = checked_mul(n_parts, patch.axes[i].extent, "a stack");
@@ -64,7 +64,7 @@ void split_keys(const SegmentPlan& plan, const Patch& patch, const Filed& filed,
                 one.key.index[static_cast<std::size_t>(plan.key_slot[i])] = axis.lo + at;
             }
         }
-        for (std::size_t i = 0; i < plan.key_slot.size(); ++i) {
+        for (const std::size_t i : indices(plan.key_slot)) {
             if (plan.key_slot[i] == kStays) {
                 one.patch.axes.push_back(patch.axes[i]);
             }
@@ -98,7 +98,7 @@ LogicalSegments::LogicalSegments(const Model& model) : model_(model) {
     for (const auto* lines : {&model.dialect->store, &model.recipe->hub}) {
         for (const models::Line& line : *lines) {
             std::vector<std::string>& all = captures_of_logical_[line.logical];
-            all.insert(all.end(), line.name.captures.begin(), line.name.captures.end());
+            append_all(all, line.name.captures);
         }
     }
     for (auto& [logical, captures] : captures_of_logical_) {
@@ -133,10 +133,10 @@ const std::vector<SegmentPlan>& LogicalSegments::plans_of(const models::Line& li
         plan.id = segment_id(line.logical, segment.label);
         plan.axes = segment.axes;
         plan.is_fused = is_fused(model_.dialect->fuse, plan.axes);
-        plan.is_dropped = std::ranges::find(line.drop, segment.label) != line.drop.end();
+        plan.is_dropped = contains(line.drop, segment.label);
         plan.n_keys = keys.size();
         plan.key_slot.assign(plan.axes.size(), kStays);
-        for (std::size_t slot = 0; slot < keys.size(); ++slot) {
+        for (const std::size_t slot : indices(keys)) {
             const auto axis = std::ranges::find(plan.axes, keys[slot]);
             if (axis != plan.axes.end()) {
                 plan.key_slot[static_cast<std::size_t>(axis - plan.axes.begin())] =
@@ -184,7 +184,7 @@ void LogicalSegments::note_axes(const SegmentPlan& plan) {
     if (!axes.empty()) {
         return;
     }
-    for (std::size_t i = 0; i < plan.axes.size(); ++i) {
+    for (const std::size_t i : indices(plan.axes)) {
         if (plan.key_slot[i] == kStays) {
             axes.push_back(plan.axes[i]);
         }
@@ -196,7 +196,7 @@ LogicalPatch LogicalSegments::logical_patch_of(const Filed& filed) const {
     LogicalPatch found{logical, {}};
     std::map<std::string, Axis> axes;
     const std::vector<std::string>& keys = captures_of_logical_.at(logical);
-    for (std::size_t slot = 0; slot < keys.size(); ++slot) {
+    for (const std::size_t slot : indices(keys)) {
         const Index value = filed.key.index[slot];
         const std::string place = "{" + keys[slot] + "}";
         if (const auto at = found.segment.find(place); at != std::string::npos) {
@@ -205,7 +205,7 @@ LogicalPatch LogicalSegments::logical_patch_of(const Filed& filed) const {
             axes[keys[slot]] = {value, 1, 0};
         }
     }
-    for (std::size_t i = 0; i < filed.patch.axes.size(); ++i) {
+    for (const std::size_t i : indices(filed.patch.axes)) {
         axes[axes_[filed.key.segment][i]] = filed.patch.axes[i];
     }
     found.segment += "[" + segment + "]";
@@ -221,10 +221,10 @@ const layout::BoundLayout& LogicalSegments::bound_for(const models::Line& line,
                                                       const std::vector<Index>& shape,
                                                       const models::Captures& captures) {
     std::vector<Index> key = extents_of(line.layout, *model_.symbols, captures);
-    key.insert(key.end(), shape.begin(), shape.end());
-    const auto found = bound_.find({&line, key});
-    if (found != bound_.end()) {
-        return found->second;
+    append_all(key, shape);
+    auto* const found = find_value(bound_, {&line, key});
+    if (found != nullptr) {
+        return *found;
     }
     auto bound = layout::BoundLayout::bind(
         line.layout, [&](const std::string& axis) { return model_.symbols->value(axis, captures); },
@@ -243,10 +243,10 @@ LogicalSegment& LogicalSegments::segment_at(const SegmentKey& key, const catalog
         segment.written_as = tensor.written_as.value_or(tensor.dtype);
         segment.name = name;
     } else if (segment.dtype != tensor.dtype) {
-        throw Error(ErrorCode::mismatch,
-                    tensor.name + " is " + std::string(safetensors_name(tensor.dtype)) + " but " +
-                        names_[segment.name] + ", part of the same tensor, is " +
-                        std::string(safetensors_name(segment.dtype)));
+        throw Error(ErrorCode::mismatch, tensor.name + " is " + safetensors_name(tensor.dtype) +
+                                             " but " + names_[segment.name] +
+                                             ", part of the same tensor, is " +
+                                             safetensors_name(segment.dtype));
     }
     return segment;
 }
@@ -288,8 +288,7 @@ DType LogicalSegments::usual_type() const {
 }
 
 LogicalSegment* LogicalSegments::find(const SegmentKey& key) {
-    const auto found = segments_.find(key);
-    return found == segments_.end() ? nullptr : &found->second;
+    return find_value(segments_, key);
 }
 
 void LogicalSegments::require_apart(const models::SameRule& rule) const {
@@ -298,12 +297,12 @@ void LogicalSegments::require_apart(const models::SameRule& rule) const {
         return std::tuple(source.file, source.base, source.patch.offset);
     };
     for (const auto& [key, copy] : segments_) {
-        const auto other = ids_.find({rule.b, logicals_[key.segment].second});
-        if (logicals_[key.segment].first != rule.a || other == ids_.end()) {
+        auto* const other = find_value(ids_, {rule.b, logicals_[key.segment].second});
+        if (logicals_[key.segment].first != rule.a || other == nullptr) {
             continue;
         }
         SegmentKey wanted = key;
-        wanted.segment = other->second;
+        wanted.segment = *other;
         const auto original = segments_.find(wanted);
         if (original == segments_.end() || copy.sources.empty() ||
             original->second.sources.empty() || copy.sources.front().base == 0 ||
@@ -335,10 +334,10 @@ void LogicalSegments::tie(const models::SameRule& rule) {
             continue;
         }
         if (original->dtype != copy->dtype) {
-            throw Error(ErrorCode::mismatch,
-                        names_[copy->name] + " must equal " + names_[original->name] + " but is " +
-                            std::string(safetensors_name(copy->dtype)) + ", not " +
-                            std::string(safetensors_name(original->dtype)))
+            throw Error(ErrorCode::mismatch, names_[copy->name] + " must equal " +
+                                                 names_[original->name] + " but is " +
+                                                 safetensors_name(copy->dtype) + ", not " +
+                                                 safetensors_name(original->dtype))
                 .set_detail(rule.origin);
         }
         original->same_name = copy->name;

@@ -26,8 +26,8 @@ bool Mismatches::check(const std::string& name, const std::function<void()>& bod
 
 void Mismatches::add_error(const std::string& name, const Error& error) {
     const std::string kind = models::digits_hidden(name);
-    const auto known = std::ranges::find(kinds_, kind, &MismatchKind::name);
-    if (known == kinds_.end()) {
+    auto* const known = find_item(kinds_, kind, &MismatchKind::name);
+    if (known == nullptr) {
         kinds_.push_back({kind, error, 0});
     } else {
         ++known->n_others;
@@ -35,8 +35,7 @@ void Mismatches::add_error(const std::string& name, const Error& error) {
 }
 
 const Mismatches::MismatchKind* Mismatches::noted(const std::string& name) const {
-    const auto at = std::ranges::find(kinds_, name, &MismatchKind::name);
-    return at == kinds_.end() ? nullptr : &*at;
+    return find_item(kinds_, name, &MismatchKind::name);
 }
 
 Error Mismatches::error_of(const MismatchKind& kind) {
@@ -153,10 +152,10 @@ NameDifference difference_by(const NameLikeness& best) {
 NameDifference difference_of(const std::set<std::string>& expected,
                              std::span<const catalogue::Tensor> stored) {
     for (const NameRule& rule : name_rules().telling) {
-        const auto at = std::ranges::find_if(stored, [&](const catalogue::Tensor& tensor) {
+        auto* const at = find_where(stored, [&](const catalogue::Tensor& tensor) {
             return matches_any(rule.patterns, tensor.name);
         });
-        if (at != stored.end()) {
+        if (at != nullptr) {
             return {std::string(rule.what) + " (" + at->name + ")", std::string(rule.more), true};
         }
     }

@@ -1,7 +1,6 @@
 #include "mixed.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
 #include <utility>
@@ -26,7 +25,7 @@ ByName by_name(const MixInput& input) {
 }
 
 std::string kind_of(const Target& target) {
-    return std::string(torch_name(target.stored)) + " " + shape_text(target.shape);
+    return torch_name(target.stored) + " " + shape_text(target.shape);
 }
 
 /// Names that one has and the other lacks.
@@ -67,8 +66,7 @@ void require_addable(const MixInput& input) {
         if (is_float(target.stored) && size_of(target.stored) == 1) {
             throw Error(ErrorCode::unsupported,
                         printable(target.name) + " in " + input.name + " is " +
-                            std::string(torch_name(target.stored)) +
-                            ": quantised weights cannot be added up",
+                            torch_name(target.stored) + ": quantised weights cannot be added up",
                         "give the checkpoints in bf16, fp16 or fp32");
         }
         if (target.fold || !target.file.empty()) {
@@ -94,7 +92,7 @@ Target mix(const std::vector<Target*>& parts, const std::vector<MixInput>& input
     Mix terms{kind, {}};
     std::vector<Operand> operands;
     std::vector<Operand> replicas;
-    for (std::size_t term = 0; term < parts.size(); ++term) {
+    for (const std::size_t term : indices(parts)) {
         Target& part = *parts[term];
         terms.terms.push_back({part.stored, part.add, inputs[term].weight});
         append(operands, part.operands, term);
@@ -113,7 +111,7 @@ Target mix(const std::vector<Target*>& parts, const std::vector<MixInput>& input
 Target equal(const std::vector<Target*>& parts, std::size_t lead, std::vector<Operand>& copies,
              Ledger& ledger) {
     Target one = std::move(*parts[lead]);
-    for (std::size_t term = 0; term < parts.size(); ++term) {
+    for (const std::size_t term : indices(parts)) {
         if (term != lead) {
             const Bytes bytes = source_bytes(*parts[term]);
             ledger.consumed -= bytes;
@@ -130,7 +128,7 @@ void add_ledger(const Ledger& more, Ledger& sum) {
     sum.consumed += more.consumed;
     sum.replica += more.replica;
     sum.padding += more.padding;
-    sum.ignored.insert(sum.ignored.end(), more.ignored.begin(), more.ignored.end());
+    append_all(sum.ignored, more.ignored);
 }
 
 /// Gives a input the tensors that it ties and another one has: a tied model's head is its
@@ -140,9 +138,9 @@ void untie(MixInput& input, const std::set<std::string>& of_any) {
     const ByName own = by_name(input);
     std::vector<Target> copies;
     for (const auto& [copy, original] : input.tied) {
-        const auto at = own.find(original);
-        if (of_any.contains(copy) && !own.contains(copy) && at != own.end()) {
-            copies.push_back(*at->second);
+        auto* const at = find_value(own, original);
+        if (of_any.contains(copy) && !own.contains(copy) && at != nullptr) {
+            copies.push_back(**at);
             copies.back().name = copy;
             input.binding.warnings.push_back({"untied", copy,
                                               copy + " is not stored: it is " + original +
@@ -150,7 +148,7 @@ void untie(MixInput& input, const std::set<std::string>& of_any) {
                                                   "them; the mix has both"});
         }
     }
-    std::ranges::move(copies, std::back_inserter(targets));
+    append_all(targets, std::move(copies));
     std::ranges::sort(targets, natural_less, &Target::name);
 }
 
@@ -204,7 +202,7 @@ Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead) {
         Target one = equal(parts, lead, copies, all.ledger);
         all.same.push_back({one.name, all.targets.size(), one.replicas.size(), copies.size(),
                             SamePair::Why::averaged});
-        std::move(copies.begin(), copies.end(), std::back_inserter(one.replicas));
+        append_all(one.replicas, std::move(copies));
         all.targets.push_back(std::move(one));
     }
     return all;

@@ -1,6 +1,5 @@
 #include "places.hpp"
 
-#include <algorithm>
 #include <set>
 #include <utility>
 

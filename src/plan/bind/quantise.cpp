@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <utility>
@@ -55,11 +54,10 @@ std::map<std::string, LinearWeight> linear_weights(const Model& model) {
         const auto group = linear_group(*model.recipe, logical.substr(prefix.size()));
         if (group && is_text) {
             const std::string layer = filled(prefix, hub.captures);
-            const auto expert = hub.captures.find("e");
-            const bool is_expert = expert != hub.captures.end();
-            weights[hub.name] = {
-                layer + *group + (is_expert ? " " + std::to_string(expert->second) : ""),
-                layer + (is_expert ? "experts" : *group)};
+            auto* const expert = find_value(hub.captures, "e");
+            const bool is_expert = expert != nullptr;
+            weights[hub.name] = {layer + *group + (is_expert ? " " + std::to_string(*expert) : ""),
+                                 layer + (is_expert ? "experts" : *group)};
         }
         return true;
     });
@@ -117,8 +115,8 @@ class WeightQuantiser {
 
   private:
     [[nodiscard]] const LinearWeight* linear(const Target& target) const {
-        const auto found = weights_.find(target.name);
-        return found == weights_.end() || !target.file.empty() ? nullptr : &found->second;
+        auto* const found = find_value(weights_, target.name);
+        return found == nullptr || !target.file.empty() ? nullptr : found;
     }
 
     [[nodiscard]] const LinearWeight* taken(const Target& target) const {
@@ -143,7 +141,7 @@ class WeightQuantiser {
             return "made of several checkpoints";
         }
         if (!is_float_weight(target.dtype)) {
-            return "of type " + std::string(safetensors_name(target.dtype));
+            return "of type " + safetensors_name(target.dtype);
         }
         if (target.shape.size() != 2 && target.shape.size() != 3) {
             return "no matrices";

@@ -30,7 +30,7 @@ void require_floats(const Target& target) {
         throw Error(ErrorCode::unsupported,
                     target.name + " is " +
                         (is_known ? "made of several checkpoints"
-                                  : "of type " + std::string(safetensors_name(target.dtype))) +
+                                  : "of type " + safetensors_name(target.dtype)) +
                         ": it cannot be written as one of GGML's types",
                     "merge to safetensors with --dtype bf16 first, then merge that model to GGUF");
     }

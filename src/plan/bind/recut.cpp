@@ -32,7 +32,7 @@ std::vector<Boxes> boxes_of(const std::vector<Operand>& operands, const std::vec
 }
 
 std::string type_of(DType dtype) {
-    return std::string(safetensors_name(dtype));
+    return safetensors_name(dtype);
 }
 
 /// What a piece takes of a target's stored elements: boxes of a tensor of this shape whose storage
@@ -63,7 +63,7 @@ std::optional<Taken> as_codes(const Decode& how, Taken taken) {
     const std::size_t packed = packed_axis(how, taken.shape);
     bool fits = divide(taken.shape.at(packed));
     for (layout::Patch& box : taken.boxes) {
-        for (std::size_t k = 0; k < box.axes.size(); ++k) {
+        for (const std::size_t k : indices(box.axes)) {
             layout::Axis& axis = box.axes[k];
             fits = fits && (k == packed ? (axis.stride == 1 || n == 1) && divide(axis.lo) &&
                                               divide(axis.extent)

@@ -16,7 +16,7 @@ void sort_targets(Binding& binding) {
     std::vector<std::string_view> names = collect_list<std::string_view>(targets, &Target::name);
     std::vector<std::size_t> order = natural_order(names);
     std::vector<std::size_t> place(order.size());
-    for (std::size_t i = 0; i < order.size(); ++i) {
+    for (const std::size_t i : indices(order)) {
         place[order[i]] = i;
     }
     for (SamePair& pair : binding.same) {

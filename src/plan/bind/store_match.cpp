@@ -67,7 +67,7 @@ std::vector<Tensor> taken_apart(const Tensor& stack, std::vector<std::string> na
     for (std::string& name : names) {
         parts.push_back(taken_out(stack, std::move(name)));
     }
-    const auto n_parts = static_cast<Index>(parts.size());
+    const auto n_parts = std::ssize(parts);
     for (const Piece& piece : stack.pieces) {
         const layout::Axis& first = piece.patch.axes[0];
         for (Index at = std::max<Index>(first.lo, 0);
@@ -104,7 +104,7 @@ std::optional<std::vector<Tensor>> read_by(const AliasRule& rule, const Tensor& 
     if (numbers.empty()) {
         return std::nullopt;
     }
-    if (tensor.shape.empty() || tensor.shape[0] != static_cast<Index>(numbers.size())) {
+    if (tensor.shape.empty() || tensor.shape[0] != std::ssize(numbers)) {
         throw Error(ErrorCode::mismatch,
                     tensor.name + " " + shape_text(tensor.shape) + " is a stack, and of " +
                         rule.to.text + " config.json describes " + std::to_string(numbers.size()),
@@ -172,11 +172,11 @@ StoreMatcher::StoreMatcher(const models::Dialect& dialect, const models::Recipe&
 
 std::vector<StoreMatch> StoreMatcher::named_alike(const std::string& name) const {
     std::vector<StoreMatch> matches;
-    const auto candidates = by_shape_.find(models::digits_hidden(name));
-    if (candidates == by_shape_.end()) {
+    auto* const candidates = find_value(by_shape_, models::digits_hidden(name));
+    if (candidates == nullptr) {
         return matches;
     }
-    for (const models::Line* line : candidates->second) {
+    for (const models::Line* line : *candidates) {
         auto captures = line->name.match(
             name, [&](const std::string& symbol) { return symbols_.value(symbol); });
         if (captures) {
@@ -285,8 +285,7 @@ const models::IgnoreRule* StoreMatcher::ignored(const std::string& name) const {
 std::string StoreMatcher::names_of(const std::string& logical) const {
     std::string names;
     for (const models::Line& line : dialect_.store) {
-        if (line.logical == logical && names.size() < 300 &&
-            names.find(line.name.text) == std::string::npos) {
+        if (line.logical == logical && names.size() < 300 && !has_part(names, line.name.text)) {
             names += (names.empty() ? "" : " or ") + line.name.text;
         }
     }

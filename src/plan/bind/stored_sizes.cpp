@@ -225,14 +225,14 @@ class FieldSearch {
 
     void take_proposals(const std::vector<Proposal>& best, std::vector<FieldDifference>& found) {
         const Proposal& first = best.front();
-        const auto other = std::ranges::find_if(best, [&](const Proposal& one) {
+        auto* const other = find_where(best, [&](const Proposal& one) {
             return one.field != first.field && one.distance < kOfAbsent;
         });
         now_ = now_.with_field(first.field, first.number);
         std::erase_if(found, [&](const FieldDifference& one) { return one.field == first.field; });
         found.push_back({first.field, start_.number_in(first.field), first.number,
-                         other == best.end() ? std::pair<std::string, Index>()
-                                             : std::pair(other->field, other->number)});
+                         other == nullptr ? std::pair<std::string, Index>()
+                                          : std::pair(other->field, other->number)});
     }
 
     Symbols start_;
@@ -274,10 +274,9 @@ Mismatches::Explanation explanation_of(const std::vector<FieldDifference>& diffe
     std::string text;
     std::string option;
     for (const FieldDifference& one : differences) {
-        const auto typed = model.by_option.find(one.field);
-        option = typed == model.by_option.end() ? option : typed->second;
-        text += (text.empty() ? "" : "; ") +
-                (typed == model.by_option.end() ? one.field : typed->second) + " " +
+        auto* const typed = find_value(model.by_option, one.field);
+        option = typed == nullptr ? option : *typed;
+        text += (text.empty() ? "" : "; ") + (typed == nullptr ? one.field : *typed) + " " +
                 model.symbols->stated_in(one.field) +
                 (&one == &differences.front() ? ", the checkpoint has "
                  : one.said                   ? " and "

@@ -274,7 +274,7 @@ class TargetBuilder {
             return found.volume == one.patch.volume();
         });
         if (is_stored) {
-            filed.insert(filed.end(), padding.begin(), padding.end());
+            append_all(filed, padding);
         }
         return is_stored;
     }
@@ -309,8 +309,8 @@ class TargetBuilder {
         const std::string& logical = missing_line_->logical;
         const std::string& name = missing_line_->name.text;
         const auto& rules = model_.recipe->same;
-        const auto rule = std::ranges::find(rules, logical, &models::SameRule::a);
-        if (rule != rules.end()) {
+        auto* const rule = find_item(rules, logical, &models::SameRule::a);
+        if (rule != nullptr) {
             const auto fields = model_.symbols->deciding_fields(rule->condition);
             throw Error(ErrorCode::mismatch,
                         "the checkpoint has no output head (" + name + "), but by config.json" +
@@ -442,9 +442,8 @@ class TargetBuilder {
             target.source = source_name(stored);
         } else if (target.stored != segment->dtype) {
             throw Error(ErrorCode::mismatch,
-                        hub.name + " would mix " + std::string(safetensors_name(target.stored)) +
-                            " and " + std::string(safetensors_name(segment->dtype)) + " (" +
-                            stored + ")",
+                        hub.name + " would mix " + safetensors_name(target.stored) + " and " +
+                            safetensors_name(segment->dtype) + " (" + stored + ")",
                         "copy all files from one save: these are of several");
         }
         if (target.source != stored) {
@@ -459,15 +458,14 @@ class TargetBuilder {
             segment->taken += found.volume;
             n_counted_ += found.volume;
         }
-        std::move(found.primary.begin(), found.primary.end(), std::back_inserter(target.operands));
+        append_all(target.operands, std::move(found.primary));
         if (target.is_copy || wanted.copy > 0) {
             return true;  // what must equal it is compared where the elements are counted
         }
-        std::move(found.replicas.begin(), found.replicas.end(),
-                  std::back_inserter(target.replicas));
+        append_all(target.replicas, std::move(found.replicas));
         if (!found.same.empty()) {
             same_name_ = segments_.stored_name(segment->same_name);
-            std::move(found.same.begin(), found.same.end(), std::back_inserter(same));
+            append_all(same, std::move(found.same));
         }
         return true;
     }
@@ -504,7 +502,7 @@ class TargetBuilder {
         if (!same.empty()) {
             binding_.same.push_back(
                 {same_name_, binding_.targets.size(), target.replicas.size(), same.size()});
-            std::move(same.begin(), same.end(), std::back_inserter(target.replicas));
+            append_all(target.replicas, std::move(same));
         }
         for (const Operand& replica : target.replicas) {
             binding_.ledger.replica += stored_bytes(replica.copy.volume(), target.stored);

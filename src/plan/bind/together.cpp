@@ -1,5 +1,6 @@
 #include "together.hpp"
 
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::plan {
@@ -16,8 +17,8 @@ std::pair<std::string, Index> group_of(const HubName& hub) {
     }
     const std::size_t end = logical.find('}', begin);
     const std::string capture(logical.substr(begin + 1, end - begin - 1));
-    const auto value = hub.captures.find(capture);
-    return {std::string(logical.substr(0, begin)), value == hub.captures.end() ? 0 : value->second};
+    auto* const value = find_value(hub.captures, capture);
+    return {std::string(logical.substr(0, begin)), value == nullptr ? 0 : *value};
 }
 
 }  // namespace

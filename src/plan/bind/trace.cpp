@@ -1,7 +1,6 @@
 #include "trace.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -65,7 +64,7 @@ std::string line_text(const models::Line& line) {
 }
 
 std::string stored_text(const std::string& name, DType dtype, const std::vector<Index>& shape) {
-    return "stored " + name + " " + std::string(safetensors_name(dtype)) + " " + shape_text(shape);
+    return "stored " + name + " " + safetensors_name(dtype) + " " + shape_text(shape);
 }
 
 std::string piece_text(const catalogue::Piece& piece, const catalogue::Catalogue& catalogue) {
@@ -168,9 +167,7 @@ class StoredTrace {
         return share_segment(parts_, segments_of_line(*match_->line, match_->captures));
     }
 
-    void add(std::vector<SegmentName> parts) {
-        std::move(parts.begin(), parts.end(), std::back_inserter(parts_));
-    }
+    void add(std::vector<SegmentName> parts) { append_all(parts_, std::move(parts)); }
 
     void add_line() {
         out_.push_back(match_ ? "  line " + line_text(*match_->line)
@@ -209,9 +206,7 @@ std::string step_text(const Target& target, std::uint32_t output) {
     if (target.decode) {
         return ", from codes of " + std::string(facts_of(target.decode->encoding).name);
     }
-    return target.dtype == target.stored
-               ? ""
-               : ", cast from " + std::string(safetensors_name(target.stored));
+    return target.dtype == target.stored ? "" : ", cast from " + safetensors_name(target.stored);
 }
 
 /// The number of the written tensor of a name, or of the weight that is made into codes.
@@ -240,10 +235,9 @@ std::vector<std::string> trace_target(const Plan& plan, const std::vector<catalo
     const WrittenTensor& tensor = plan.tensor(at);
     const outputs::Slot& slot = plan.placement.slots[at];
     std::vector<std::string> out;
-    out.push_back("written " + tensor.name + " " + std::string(safetensors_name(tensor.dtype)) +
-                  " " + shape_text(tensor.shape) + ", " + std::to_string(tensor.bytes()) +
-                  " bytes, to " + plan.placement.files[slot.file].name + " at byte " +
-                  std::to_string(slot.offset) +
+    out.push_back("written " + tensor.name + " " + safetensors_name(tensor.dtype) + " " +
+                  shape_text(tensor.shape) + ", " + std::to_string(tensor.bytes()) + " bytes, to " +
+                  plan.placement.files[slot.file].name + " at byte " + std::to_string(slot.offset) +
                   step_text(plan.target_of(at), plan.tensors[at].output));
     const std::vector<Operand>& operands = plan.operands_of(at);
     for (std::size_t i = 0; i < std::min(operands.size(), kMostPieces); ++i) {

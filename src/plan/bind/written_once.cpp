@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <set>
 #include <utility>
 #include <vector>
@@ -25,7 +24,7 @@ void require_same_form(const Target& second, const Target& first) {
         return;
     }
     const auto text_of = [](const Target& one) {
-        return std::string(safetensors_name(one.stored)) + " " + shape_text(one.shape);
+        return safetensors_name(one.stored) + " " + shape_text(one.shape);
     };
     throw Error(ErrorCode::mismatch,
                 second.name + " must equal " + first.name + ", but is " + text_of(second) +
@@ -36,30 +35,30 @@ void require_same_form(const Target& second, const Target& first) {
 class OnceWriter {
   public:
     explicit OnceWriter(Binding& binding) : binding_(binding) {
-        for (std::size_t i = 0; i < binding.targets.size(); ++i) {
+        for (const std::size_t i : indices(binding.targets)) {
             places_.emplace(binding.targets[i].name, i);
         }
     }
 
     void write_once(const std::string& name, const std::string& kept) {
-        const auto second = places_.find(name);
-        if (second == places_.end() || !is_taken_as_stored(target(second->second))) {
+        auto* const second = find_value(places_, name);
+        if (second == nullptr || !is_taken_as_stored(target(*second))) {
             return;
         }
-        const auto [first, is_alone] = places_.emplace(kept, second->second);
+        const auto [first, is_alone] = places_.emplace(kept, *second);
         if (is_alone) {
-            target(second->second).name = kept;
+            target(*second).name = kept;
             return;
         }
         if (is_taken_as_stored(target(first->second))) {
-            join(second->second, first->second);
+            join(*second, first->second);
         }
     }
 
     /// Natural order, with the targets' new places.
     void finish() {
         std::vector<std::size_t> order;
-        for (std::size_t i = 0; i < binding_.targets.size(); ++i) {
+        for (const std::size_t i : indices(binding_.targets)) {
             if (!taken_.contains(i)) {
                 order.push_back(i);
             }
@@ -92,9 +91,9 @@ class OnceWriter {
         const Bytes bytes = static_cast<Bytes>(copy.volume()) * size_of(copy.stored);
         binding_.ledger.consumed -= bytes;
         binding_.ledger.replica += bytes;
-        std::move(copy.replicas.begin(), copy.replicas.end(), std::back_inserter(copy.operands));
+        append_all(copy.operands, std::move(copy.replicas));
         binding_.same.push_back({copy.name, first, kept.replicas.size(), copy.operands.size()});
-        std::move(copy.operands.begin(), copy.operands.end(), std::back_inserter(kept.replicas));
+        append_all(kept.replicas, std::move(copy.operands));
         taken_.insert(second);
     }
 

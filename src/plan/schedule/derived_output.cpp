@@ -137,7 +137,7 @@ std::vector<OutputRange> DerivedOutput::done_of_primary(std::span<const OutputRa
             of(primary_.space.order[at]),
             [&](const OutputMapping& relation) { return done_for(at, relation, done); });
         const auto all = in_all({primary_.space.begins[at], primary_.space.begins[at + 1]}, lists);
-        parts.insert(parts.end(), all.begin(), all.end());
+        append_all(parts, all);
     }
     return united(std::move(parts));
 }

@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/lists.hpp"
+
 namespace shardweld::plan {
 
 std::vector<OutputRange> united(std::vector<OutputRange> ranges) {
-    std::ranges::sort(ranges,
-                      [](const OutputRange& a, const OutputRange& b) { return a.begin < b.begin; });
+    std::ranges::sort(ranges, {}, &OutputRange::begin);
     std::vector<OutputRange> whole;
     for (const OutputRange& range : ranges) {
         if (range.begin >= range.end) {
@@ -45,7 +46,7 @@ std::vector<OutputRange> in_all(OutputRange whole,
     std::vector<OutputRange> missing;
     for (const std::vector<OutputRange>& list : lists) {
         const auto left = without(whole, list);
-        missing.insert(missing.end(), left.begin(), left.end());
+        append_all(missing, left);
     }
     return without(whole, united(std::move(missing)));
 }

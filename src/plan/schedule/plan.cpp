@@ -1,8 +1,6 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -123,26 +121,20 @@ outputs::Placement place(const std::vector<Target>& targets,
 }
 
 std::string hash_text(const Fingerprint& hash) {
-    std::array<char, 17> out{};
-    (void)std::snprintf(out.data(), out.size(), "%016llx",
-                        static_cast<unsigned long long>(hash.value()));
-    return out.data();
+    return formatted("%016llx", static_cast<unsigned long long>(hash.value()));
 }
 
 std::string mix_text(const Mix& mix) {
     std::string text = mix.kind == MixKind::sum ? "sum" : "deltas";
     for (const Term& term : mix.terms) {
-        std::array<char, 32> weight{};
-        (void)std::snprintf(weight.data(), weight.size(), "%.9g", static_cast<double>(term.weight));
-        text += " " + std::string(weight.data()) + " " +
-                std::string(safetensors_name(term.stored)) + " " + std::to_string(term.add);
+        text += formatted(" %.9g ", static_cast<double>(term.weight)) +
+                safetensors_name(term.stored) + " " + std::to_string(term.add);
     }
     return text;
 }
 
 std::string strips_text(const RowBlocks& strips, DType dtype) {
-    return " " + std::string(facts_of(strips.encoding).name) + " of " +
-           std::string(safetensors_name(dtype));
+    return " " + std::string(facts_of(strips.encoding).name) + " of " + safetensors_name(dtype);
 }
 
 std::string decode_text(const Decode& decode) {
@@ -161,11 +153,9 @@ std::string fold_text(const Fold& fold) {
                std::to_string(matrix.col_stride) +
                (matrix.batch_stride == 0 ? "" : "," + std::to_string(matrix.batch_stride));
     };
-    std::array<char, 32> scale{};
-    (void)std::snprintf(scale.data(), scale.size(), "%.17g", fold.scale);
     std::string rows =
         add_up(fold.rows, [](const Index row) { return " row " + std::to_string(row); });
-    return std::string(scale.data()) + " rank " + std::to_string(fold.rank) + rows + " " +
+    return formatted("%.17g", fold.scale) + " rank " + std::to_string(fold.rank) + rows + " " +
            (fold.left ? text_of(*fold.left) : "ones") + " " + text_of(fold.right) + " norm " +
            std::to_string(static_cast<int>(fold.norm)) + " " + std::to_string(fold.magnitudes);
 }
@@ -181,8 +171,8 @@ std::string steps_text(const Target& target) {
             return " zeros " + std::to_string(zeros.lo) + "+" + std::to_string(zeros.extent);
         });
     for (const FoldedPart& part : target.folded) {
-        text += " part " + layout::to_text(part.copy) + " " +
-                std::string(safetensors_name(part.weight)) + " " + fold_text(part.fold);
+        text += " part " + layout::to_text(part.copy) + " " + safetensors_name(part.weight) + " " +
+                fold_text(part.fold);
     }
     for (const DecodedPart& part : target.decoded) {
         text += " part " + layout::to_text(part.copy) + decode_text(part.how) + " " +
@@ -215,7 +205,7 @@ void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const JobPlan
     plan.strategy = strategy;
     plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || hides_files);
     plan.read_cuts = share_reading(plan);
-    const bool any_scattered = std::ranges::find(plan.scattered, true) != plan.scattered.end();
+    const bool any_scattered = contains(plan.scattered, true);
     LimitNeeds needs{plan.n_ranks(), plan.is_lockstep, any_scattered, folds(plan.targets),
                      choice.read_ahead};
     needs.has_replicas = plan.compared_bytes > 0;

@@ -185,8 +185,8 @@ Bytes address_of(const Target& target, const Operand& operand) {
 
 std::vector<ReadCut> share_reading(const Plan& plan) {
     const auto& sees = plan.visibility.group_sees;
-    const bool is_all_seen = std::ranges::all_of(
-        sees, [](const auto& files) { return std::ranges::find(files, false) == files.end(); });
+    const bool is_all_seen =
+        std::ranges::all_of(sees, [](const auto& files) { return !contains(files, false); });
     if (plan.n_ranks() == 1 || (plan.strategy == Strategy::direct && is_all_seen)) {
         return {};
     }

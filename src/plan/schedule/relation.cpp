@@ -56,10 +56,10 @@ void find_units(OutputMapping& relation, Index primary_volume) {
         }
     }
     std::ranges::sort(units);
-    const auto found = std::ranges::find_if(units, [&](const auto& unit) {
+    auto* const found = find_where(units, [&](const auto& unit) {
         return relation.volume % unit.second == 0 && keeps_order(relation, unit.first, unit.second);
     });
-    std::tie(relation.unit, relation.own_unit) = found == units.end() ? units.back() : *found;
+    std::tie(relation.unit, relation.own_unit) = found == nullptr ? units.back() : *found;
 }
 
 /// Whether the relation's own elements have no others among them.
@@ -79,11 +79,11 @@ bool find_place(OutputMapping& relation) {
 std::map<std::uint32_t, OutputMapping> common_parts(const Holders& holders, const Target& own) {
     std::map<std::uint32_t, OutputMapping> found;
     for (const LogicalPatch& wanted : own.logical_patches) {
-        const auto held = holders.find(wanted.segment);
-        if (held == holders.end()) {
+        auto* const held = find_value(holders, wanted.segment);
+        if (held == nullptr) {
             continue;
         }
-        for (const auto& [primary, patch] : held->second) {
+        for (const auto& [primary, patch] : *held) {
             if (const auto copy = layout::overlap(*patch, wanted.patch)) {
                 found[primary].copies.push_back(*copy);
             }

@@ -59,12 +59,12 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
         if (replica.own_type) {
             return false;
         }
-        const auto original = originals.find({replica.term, replica.copy.dst_offset});
-        if (original == originals.end() || original->second->copy != replica.copy) {
+        auto* const original = find_value(originals, {replica.term, replica.copy.dst_offset});
+        if (original == nullptr || (*original)->copy != replica.copy) {
             return false;
         }
         const auto a = place_of(target, replica, records);
-        const auto b = place_of(target, *original->second, records);
+        const auto b = place_of(target, **original, records);
         const Likeness found = a && b ? likeness(*a, *b) : Likeness::unknown;
         is_unlike = is_unlike || found == Likeness::unlike;
         return found == Likeness::equal;

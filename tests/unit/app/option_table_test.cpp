@@ -8,6 +8,7 @@
 
 #include "app/cli/parse_options.hpp"
 #include "app/settings/job.hpp"
+#include "app/settings/settle.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 #include "support/error_text.hpp"
@@ -97,9 +98,10 @@ TEST(OptionTable, has_what_a_merge_resumes_with) {
 TEST(OptionTable, spells_the_form_of_each_output_alike) {
     const Job job = parsed_line({"merge", "in", "out", "--dtype", "torch.bfloat16", "--vocab_size",
                                  "7", "--also", "b:fp8-block", "--also", "c:dcp:world=2"});
-    const std::vector<WordList> expected = {{"--dtype bf16", "--vocab_size 7"},
-                                            {"--quantize fp8-block", "--vocab_size 7"},
-                                            {"--to dcp:world=2", "--vocab_size 7"}};
+    const std::vector<WordList> expected = {
+        {"--dtype bf16", "--vocab_size 7"},
+        {"--dtype bf16", "--quantize fp8-block", "--vocab_size 7"},
+        {"--dtype bf16", "--to dcp:world=2", "--vocab_size 7"}};
     for (std::size_t at = 0; at < expected.size(); ++at) {
         EXPECT_EQ(output_options(job, job.outputs.at(at)), expected[at]);
     }
