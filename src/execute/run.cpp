@@ -1,6 +1,7 @@
 #include "run.hpp"
 
 #include <array>
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <future>
@@ -58,7 +59,10 @@ class ReadingThread {
     void work() {
         while (true) {
             std::unique_lock lock(mutex_);
-            is_given_.wait(lock, [&] { return !tasks_.empty(); });
+            // GCC 12's `wait` without a time needs a newer libstdc++ than RHEL 9 has.
+            while (tasks_.empty()) {
+                (void)is_given_.wait_for(lock, std::chrono::hours(1));
+            }
             std::packaged_task<Round()> task = std::move(tasks_.front());
             tasks_.pop_front();
             lock.unlock();
