@@ -84,7 +84,7 @@ def options_module(told):
         name, types = f"{command.capitalize()}Options", {option["name"]: python_type(option) for option in rows}
         base, known = max((one for one in classes.items() if one[1].items() <= types.items()), default=("TypedDict", {}), key=lambda one: len(one[1]))
         classes[name] = types
-        text += f"\n\nclass {name}({base}, total=False):\n    \"\"\"Of `{command}`, beside its parameters.\"\"\"\n\n"
+        text += f"\n\nclass {name}({base}, total=False):\n    \"\"\"Options of `{command}`, beside its parameters.\"\"\"\n\n"
         text += "".join(f"    {option}{'_' * keyword.iskeyword(option)}: {kind}\n" for option, kind in types.items() if option not in known)
     return text
 

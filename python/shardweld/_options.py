@@ -15,7 +15,7 @@ Target = Literal["transformers", "vllm", "sglang", "tgi", "llama.cpp"]
 
 
 class MergeOptions(TypedDict, total=False):
-    """Of `merge`, beside its parameters."""
+    """Options of `merge`, beside its parameters."""
 
     backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "torch_checkpointing", "colossalai", "hf", "peft", "hdf5"]
     iteration: int
@@ -71,7 +71,7 @@ class MergeOptions(TypedDict, total=False):
 
 
 class PlanOptions(MergeOptions, total=False):
-    """Of `plan`, beside its parameters."""
+    """Options of `plan`, beside its parameters."""
 
     target_dir: Path
     to: str
@@ -82,7 +82,7 @@ class PlanOptions(MergeOptions, total=False):
 
 
 class InspectOptions(TypedDict, total=False):
-    """Of `inspect`, beside its parameters."""
+    """Options of `inspect`, beside its parameters."""
 
     backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "torch_checkpointing", "colossalai", "hf", "peft", "hdf5"]
     hf_config: Path
@@ -97,7 +97,7 @@ class InspectOptions(TypedDict, total=False):
 
 
 class DiffOptions(TypedDict, total=False):
-    """Of `diff`, beside its parameters."""
+    """Options of `diff`, beside its parameters."""
 
     check_crc: bool | Literal["before", "during", "off"]
     base: Path
@@ -108,21 +108,21 @@ class DiffOptions(TypedDict, total=False):
 
 
 class VerifyOptions(TypedDict, total=False):
-    """Of `verify`, beside its parameters."""
+    """Options of `verify`, beside its parameters."""
 
     sha256: bool
     bw_limit: int | str
 
 
 class CheckOptions(TypedDict, total=False):
-    """Of `check`, beside its parameters."""
+    """Options of `check`, beside its parameters."""
 
     tp: int
     pp: int
 
 
 class WatchOptions(VerifyOptions, total=False):
-    """Of `watch`, beside its parameters."""
+    """Options of `watch`, beside its parameters."""
 
     backend: Literal["auto", "megatron", "deepspeed", "fsdp", "bytecheckpoint", "dcp", "torch_checkpointing", "colossalai", "hf", "peft", "hdf5"]
     hf_config: Path
@@ -191,13 +191,13 @@ class WatchOptions(VerifyOptions, total=False):
 
 
 class DeltaOptions(TypedDict, total=False):
-    """Of `delta`, beside its parameters."""
+    """Options of `delta`, beside its parameters."""
 
     bw_limit: int | str
 
 
 class UploadOptions(TypedDict, total=False):
-    """Of `upload`, beside its parameters."""
+    """Options of `upload`, beside its parameters."""
 
     private: bool
     revision: str
@@ -205,7 +205,7 @@ class UploadOptions(TypedDict, total=False):
 
 
 class RecipesOptions(TypedDict, total=False):
-    """Of `recipes`, beside its parameters."""
+    """Options of `recipes`, beside its parameters."""
 
     config: Path
     recipe: Path

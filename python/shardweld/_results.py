@@ -34,7 +34,7 @@ class Part:
 
     @classmethod
     def of(cls: type[Kind], told: Mapping[str, Any], **more: Any) -> Kind:
-        """Of an object as it was printed; what it has not keeps the class's default."""
+        """The part that an object, as it was printed, tells of; what it has not keeps the class's default."""
         names = {one.name for one in fields(cls)} - set(more)
         values = {name: [cls.parts[name].of(one) for one in value] if name in cls.parts else value for name, value in told.items() if name in names}
         return cls(**values, **more)
@@ -92,7 +92,7 @@ class StoredTensor(Part):
 
 @dataclass(frozen=True, repr=False)
 class Inspection(Examination):
-    """Of `inspect`. Of a single file, or with `steps`, fields that are of a checkpoint are empty."""
+    """What `inspect` found. Fields of a checkpoint are empty where it looked at a single file, or with `steps`."""
 
     parts = {"tensors": StoredTensor}
 
@@ -124,7 +124,7 @@ class PlannedTensor(Part):
 
 @dataclass(frozen=True, repr=False)
 class Plan(Examination):
-    """Of `plan`."""
+    """What `plan` forecasts."""
 
     parts = {"tensors": PlannedTensor}
 
@@ -144,7 +144,7 @@ class Plan(Examination):
 
 @dataclass(frozen=True, repr=False)
 class Comparison(Examination):
-    """Of `diff`."""
+    """What `diff` found."""
 
     result: str
     tested: str
@@ -158,7 +158,7 @@ class Comparison(Examination):
 
 @dataclass(frozen=True, repr=False)
 class Verification(Examination):
-    """Of `verify`."""
+    """What `verify` found."""
 
     directory: str
     tensors: int
@@ -180,7 +180,7 @@ class Finding(Part):
 
 @dataclass(frozen=True, repr=False)
 class CheckResult(Examination):
-    """Of `check`."""
+    """What `check` found."""
 
     parts = {"findings": Finding}
 
@@ -199,7 +199,7 @@ class CheckResult(Examination):
 
 @dataclass(frozen=True, repr=False)
 class Delta(Examination):
-    """Of `delta`."""
+    """What `delta` wrote."""
 
     directory: str  # of the version
     version: str

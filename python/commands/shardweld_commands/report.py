@@ -83,7 +83,7 @@ class Phases(NamedTuple):
     each: List[Tuple[str, float]]
 
     def seconds(self, name: Optional[str] = None) -> float:
-        """Of all, or of those of this name."""
+        """The time of all phases, or of those of this name."""
         return sum(seconds for one, seconds in self.each if name is None or one == name)
 
 

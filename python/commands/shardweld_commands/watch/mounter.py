@@ -47,7 +47,7 @@ class Mounter(Steward):
                 os.unlink(self._latest())
 
     def _points(self) -> List[str]:
-        """Of mounts, the newest last, and what those left that were killed."""
+        """The places of mounts, the newest last, and of those that were killed and left something."""
         left = {os.path.join(self._out, name[:-len(_READY)]) for name in os.listdir(self._out) if name.endswith(_READY)}
         return sorted(left.union(_mounts_in(self._out)), key=lambda point: self._numbers.get(os.path.basename(point)[1:], 0))
 

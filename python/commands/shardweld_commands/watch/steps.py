@@ -297,7 +297,7 @@ def _stamp(path: str) -> Optional[Tuple[int, int]]:
 
 
 def _marks_of(step: str, files: Files) -> Dict[str, Optional[Tuple[int, int]]]:
-    """Of the directory, of its first and last file by name and of what was written last: one of them changes early where a step is written again."""
+    """Marks of the directory, of its first and last file by name and of what was written last: one of them changes early where a step is written again."""
     paths = [step]
     if files:
         names = list(files)
