@@ -40,6 +40,7 @@ from case_checks import Checks, Failure, require, sums_of
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_odls_base_sigkill_timeout": "0", "HF_HUB_OFFLINE": "1"}
 PIECE = re.compile(r'(\s+)|([|;])|"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s|;"\']+)')
+OWN = {"W", "T", "place", "copy"}
 ESCAPED = {"n": "\n", "0": "\0"}
 
 
@@ -114,6 +115,7 @@ class Table:
         word, _, rest = text.partition(" ")
         if word == "let":
             name, _, value = rest.partition("=")
+            require(name.strip() not in OWN, f"${name.strip()} is the table's own")  # some of them are removed with all that is in them
             self.names[name.strip()] = " ".join(words_of(value, self.names)[0][0]) if value.strip() else ""
         elif word == "on":
             [[[self.fixture, *self.options]]] = words_of(rest, self.names)
