@@ -233,7 +233,7 @@ class Checks:
     def flips(self, name, *patterns):
         """verify finds one bit that is changed in the middle of a file or at its end."""
         folder = pathlib.Path(self.path(name))
-        files = sorted({path for pattern in patterns for path in folder.glob(pattern)})
+        files = sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
         require(files, f"no file of {name} is {patterns}")
         for path in files:
             kept = path.read_bytes()
