@@ -51,16 +51,10 @@ layout::Box with_rows(layout::Box box, layout::Range rows) {
     return box;
 }
 
-/// Whether the elements are stored as they are written, but for their type.
-bool is_cast_only(const plan::Target& target) {
-    return target.add == 0 && !target.fold && target.folded.empty() && target.decoded.empty() &&
-           !target.mix && !target.encode && !target.decode;
-}
-
 /// A box in up to `n` parts whose elements follow one another. Where a target is made in whole
 /// rows, only the first axis is cut.
 std::vector<layout::Box> parts_of(const layout::Box& box, Bytes n, const plan::Target& target) {
-    const std::size_t n_axes = is_cast_only(target) ? box.size() : std::min<Bytes>(box.size(), 1);
+    const std::size_t n_axes = is_read_alone(target) ? box.size() : std::min<Bytes>(box.size(), 1);
     std::size_t axis = 0;
     while (axis < n_axes && box[axis].extent == 1) {
         ++axis;
@@ -93,6 +87,11 @@ void prefer_huge_pages(ByteSpan memory) {
 
 }  // namespace
 
+bool is_read_alone(const plan::Target& target) {
+    return target.add == 0 && !target.fold && target.folded.empty() && target.decoded.empty() &&
+           !target.mix && !target.encode && !target.decode && target.zeros.empty();
+}
+
 PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::path factors)
     : plan_(plan),
       options_([&] {
@@ -122,7 +121,7 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
 
 void PartReader::read(std::uint32_t target, const layout::Box& box, ByteSpan out) {
     const plan::Target& made = plan_.targets[target];
-    if (!is_cast_only(made)) {
+    if (!is_read_alone(made)) {
         read_rows(target, box, out);
     } else if (made.stored == made.dtype) {
         gather(made, runs_of(box, made.shape), out);
@@ -135,7 +134,7 @@ void PartReader::read(std::uint32_t target, const layout::Box& box, ByteSpan out
 void PartReader::read_elements(std::uint32_t tensor, layout::Range elements,
                                std::span<std::byte> out) {
     const plan::Target& made = plan_.target_of(tensor);
-    if (plan_.is_constant(tensor) || !is_cast_only(made) || !made.zeros.empty()) {
+    if (plan_.is_constant(tensor) || !is_read_alone(made)) {
         make(tensor, elements, out);
     } else if (made.stored == made.dtype) {
         gather(made, {&elements, 1}, out);

@@ -20,6 +20,10 @@
 
 namespace shardweld::execute {
 
+/// Whether any element of a target can be read without others: all are stored as they are written,
+/// but for their type.
+bool is_read_alone(const plan::Target& target);
+
 /// One reader, for one thread at a time; several share a plan and its files.
 class PartReader {
   public:

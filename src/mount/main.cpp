@@ -32,7 +32,6 @@
 #include "io/whole_file.hpp"
 #include "mpi/comm.hpp"
 #include "plan/plan.hpp"
-#include "process/process.hpp"
 #include "shardweld/error.hpp"
 
 #include "mount_point.hpp"
@@ -50,16 +49,6 @@ constexpr Bytes kLeastCache = Bytes{16} << 20U;
 constexpr Bytes kReaderMemory = Bytes{16} << 20U;
 // That the mount was taken away, from the thread that serves it to the one that waits.
 constexpr int kUnmounted = SIGUSR2;
-
-/// Bytes that only a whole merge knows.
-void require_made_alone(const app::Output& output) {
-    if (output.measured) {
-        throw Error(ErrorCode::unsupported,
-                    "the scales of this encoding depend on whole weights, and a mount makes strips",
-                    "take an encoding whose scales are of blocks or rows (fp8-block, fp8-channel, "
-                    "gguf:*), or merge");
-    }
-}
 
 app::Job job_of(app::Job job) {
     job.run.plan.replicas = plan::Replicas::trust;  // only a merge reads them all
@@ -81,31 +70,9 @@ pid_t forked() {
     return child;
 }
 
-/// As a shell tells how a program ended.
-int code_of(int status) {
+int shell_code_of(int status) {
     constexpr int kSignalled = 128;
     return WIFEXITED(status) ? WEXITSTATUS(status) : kSignalled + WTERMSIG(status);
-}
-
-app::Log log_for(const app::Job& job) {
-    app::Log log(std::cerr, job.run.log_level, true);
-    log.attach(app::find_terminal());
-    if (job.run.progress == app::ProgressStyle::json) {
-        log.speak_json();
-    }
-    if (job.run.log_dir) {
-        log.keep(std::make_shared<app::RankLog>(*job.run.log_dir, 0));
-    }
-    return log;
-}
-
-/// The newest of all that is read.
-Index newest_of(const app::Input& input) {
-    Index newest = 0;
-    for (const io::FileStamp& stamp : input.stamps) {
-        newest = std::max(newest, stamp.modified_ns);
-    }
-    return newest;
 }
 
 /// What a merge says in README.md, as far as it is known before the tensors are read.
@@ -135,7 +102,7 @@ int go_to_background() {
     while (::read(pipe[0], &one, 1) < 0 && errno == EINTR) {
     }
     int status = 0;
-    ::_exit(one != 0 || ::waitpid(child, &status, 0) != child ? 0 : code_of(status));
+    ::_exit(one != 0 || ::waitpid(child, &status, 0) != child ? 0 : shell_code_of(status));
 }
 
 void leave_terminal(int waited_for_by) {
@@ -188,7 +155,7 @@ int run(std::vector<std::string> words, const sigset_t& signals, const sigset_t&
             (void)::kill(child, seen);
         }
     }
-    return code_of(status);
+    return shell_code_of(status);
 }
 
 /// The file of --ready, which appears whole.
@@ -203,11 +170,15 @@ std::string ready_text(const UnwrittenFiles& files, const app::Output& output) {
            (output.model_class().empty() ? "" : " of " + output.model_class());
 }
 
-int mount(const app::Job& asked, app::Log log) {
+int mount(const app::Job& asked) {
     const app::Job job = job_of(asked);
+    app::Log log = app::log_for(job, true);
+    if (job.run.log_dir) {
+        log.keep(std::make_shared<app::RankLog>(*job.run.log_dir, 0));
+    }
     const fs::path point = checked_point(job);
     const int waiting = job.mount.is_daemon ? go_to_background() : -1;
-    app::Unwritten model(mpi::serial_comm(), job, log, app::Purpose::model, require_made_alone);
+    app::Unwritten model(mpi::serial_comm(), job, log, app::Purpose::model);
     app::report_plans(model.run(), model.merge());
     if (const auto problems =
             app::strict_problems(model.run(), model.run().report->outputs.front());
@@ -222,6 +193,9 @@ int mount(const app::Job& asked, app::Log log) {
         const std::lock_guard lock(speaking);
         log.error(error);
     };
+    const auto& stamps = model.merge().input.stamps;
+    const Index newest =
+        stamps.empty() ? 0 : std::ranges::max(stamps, {}, &io::FileStamp::modified_ns).modified_ns;
     sigset_t before;
     const sigset_t signals = blocked_signals(before);
     const Server server(
@@ -229,7 +203,7 @@ int mount(const app::Job& asked, app::Log log) {
         {{".shardweld/report.json", [&](const GivesUp&) { return proof.told(); }},
          {".shardweld/verify", [&](const GivesUp& gives_up) { return proof.prove(gives_up); }}},
         {point, io::resolved(job.inputs.front().directory).string(), job.mount.is_for_all,
-         *job.mount.cache_limit, job.run.stall_timeout, newest_of(model.merge().input), on_failure,
+         *job.mount.cache_limit, job.run.stall_timeout, newest, on_failure,
          [] { (void)::kill(::getpid(), kUnmounted); }});
     log.info(app::Headline{"mounted", point.string(), ready_text(files, model.output())});
     if (job.mount.ready) {
@@ -265,6 +239,6 @@ int main(int argc, char** argv) {
             shardweld::app::refuse("this program is a part of shardweld",
                                    "run shardweld mount DIR MOUNTPOINT");
         }
-        return shardweld::mount::mount(job, shardweld::mount::log_for(job));
+        return shardweld::mount::mount(job);
     });
 }

@@ -17,8 +17,6 @@ namespace shardweld::mount {
 
 namespace {
 
-constexpr const char* kDevice = "/dev/fuse";
-
 [[noreturn]] void refuse(const fs::path& point, const std::string& why, const std::string& hint) {
     throw Error(ErrorCode::target, "the mount point " + printable(point.string()) + " " + why,
                 hint);
@@ -30,16 +28,13 @@ constexpr const char* kDevice = "/dev/fuse";
 
 void require_fuse() {
     const bool is_root = ::geteuid() == 0;
-    const int device = ::open(kDevice, O_RDWR | O_CLOEXEC);
+    const int device = ::open("/dev/fuse", O_RDWR | O_CLOEXEC);
     if (device >= 0) {
         (void)::close(device);
-    } else if (errno == ENOENT || errno == ENODEV || errno == ENXIO) {
-        refuse_system(std::string("this system has no ") + kDevice,
+    } else if (is_root || errno == ENOENT || errno == ENODEV || errno == ENXIO) {
+        refuse_system("cannot open /dev/fuse: " + text_of_errno(errno),
                       "load the kernel's module (modprobe fuse), or give the container the device "
                       "(--device /dev/fuse --cap-add SYS_ADMIN)");
-    } else if (is_root) {
-        refuse_system(std::string("no right to open ") + kDevice + ": " + text_of_errno(errno),
-                      "give the container the device (--device /dev/fuse --cap-add SYS_ADMIN)");
     }
     if (!is_root && !process::find_program("fusermount3", variable("PATH").value_or(""))) {
         refuse_system("there is no fusermount3 on PATH, by which users mount",
@@ -86,7 +81,7 @@ fs::path checked_point(const app::Job& job) {
     if (!io::entries_of(point).empty()) {
         refuse(point, "is not empty", "name an empty directory");
     }
-    if (::access(point.c_str(), W_OK) != 0) {
+    if (::eaccess(point.c_str(), W_OK | X_OK) != 0) {
         refuse(point, "may not be written: " + text_of_errno(errno),
                "name a directory of your own");
     }

@@ -44,7 +44,7 @@ void Proof::read_all(const GivesUp& gives_up) {
             if (gives_up()) {
                 throw Error(ErrorCode::stopped, "nobody waits for the proof any more");
             }
-            bytes.resize(std::min(files_.strip_bytes(file), size - at));
+            bytes.resize(std::min(kStrip, size - at));
             try {
                 files_.read(file, at, bytes);
             } catch (Error& error) {
@@ -120,6 +120,7 @@ std::string Proof::told() {
         {"schema", kSchema},
         {"tool", app::version()},
         {"mount_point", point_.string()},
+        {"is_training", model_.output().model.training != nullptr},
         {"is_proved", is_proved_},
         {"failures", std::move(failures)},
         {"records",

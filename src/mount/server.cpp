@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
 #include <cstdarg>
 #include <cstdio>
 #include <fstream>
@@ -14,14 +15,13 @@
 #include <utility>
 
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "app/runtime/mounts.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
+#include "execute/round.hpp"
 
 namespace shardweld::mount {
 
@@ -32,7 +32,13 @@ using Text = std::string;  // for who has opened it
 // Nothing of a mount changes.
 constexpr double kForEver_s = 86400;
 constexpr unsigned kRequest = 1U << 20U;
-constexpr unsigned kIdleThreads = 10;
+// Several requests are under way at a time.
+constexpr unsigned kReadAhead = 8 * kRequest;
+// libfuse has 10 threads.
+constexpr unsigned kThreads = 10;
+constexpr unsigned kMostReaders = 8;
+// Between two looks at reads that are not answered.
+constexpr auto kLook = std::chrono::milliseconds(200);
 
 /// What libfuse says of a mount that fails.
 std::string& said() {
@@ -41,10 +47,8 @@ std::string& said() {
 }
 
 void keep_said(fuse_log_level /*level*/, const char* format, va_list arguments) {
-    static std::mutex mutex;
     std::array<char, 512> line{};
     (void)std::vsnprintf(line.data(), line.size(), format, arguments);
-    const std::lock_guard lock(mutex);
     said() += (said().empty() ? "" : "; ") + std::string(trim(line.data()));
 }
 
@@ -58,12 +62,10 @@ std::string in_option(const std::string& text) {
     return out;
 }
 
-std::vector<std::string> words_of(const MountManner& view, bool ends_with_process) {
-    std::string options = "ro,nosuid,nodev,default_permissions,subtype=shardweld,max_read=" +
-                          std::to_string(kRequest) + ",fsname=" + in_option(view.source);
-    options += view.is_for_all ? ",allow_other" : "";
-    options += ends_with_process ? ",auto_unmount" : "";
-    return {"shardweld", "-o", options};
+std::string options_of(const MountManner& view, bool ends_with_process) {
+    return "ro,nosuid,nodev,default_permissions,subtype=shardweld,max_read=" +
+           std::to_string(kRequest) + ",fsname=" + in_option(view.source) +
+           (view.is_for_all ? ",allow_other" : "") + (ends_with_process ? ",auto_unmount" : "");
 }
 
 /// The kernel asks for 128 KiB at a time unless root says otherwise. What cannot be had is done
@@ -75,13 +77,17 @@ void widen_read_ahead(const fs::path& point) {
     }
     const std::string device =
         std::to_string(major(status.st_dev)) + ":" + std::to_string(minor(status.st_dev));
-    std::ofstream("/sys/class/bdi/" + device + "/read_ahead_kb") << kRequest / 1024;
+    std::ofstream("/sys/class/bdi/" + device + "/read_ahead_kb") << kReadAhead / 1024;
 }
 
 }  // namespace
 
 Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner manner)
-    : files_(files), told_(std::move(told)), manner_(std::move(manner)), tree_(1) {
+    : files_(files),
+      told_(std::move(told)),
+      manner_(std::move(manner)),
+      tree_(1),
+      strips_(files, manner_.cache_limit) {
     for (std::size_t at = 0; at < files_.files().size(); ++at) {
         add(files_.files()[at].name, at);
     }
@@ -97,9 +103,10 @@ Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner ma
                 (said().empty() ? "" : ": " + printable(said())),
             std::string("see to what is said, or do without a mount: ") + app::kInsteadOfMount);
     }
-    strips_.emplace(files_, manner_.cache_limit);
+    ::fuse_set_log_func([](fuse_log_level, const char*, va_list) {});
+    watch_ = std::thread([this] { watch(); });
     loop_ = std::thread([this] {
-        fuse_loop_config config{1, kIdleThreads};
+        fuse_loop_config config{1, kThreads};
         (void)::fuse_session_loop_mt(session_, &config);
         manner_.on_end();
     });
@@ -107,11 +114,17 @@ Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner ma
 }
 
 Server::~Server() {
-    is_over_ = true;
+    const auto watched = [&](auto& what) {
+        const std::lock_guard lock(mutex_);
+        what = true;
+        begins_.notify_one();
+    };
+    watched(is_over_);
     ::fuse_session_exit(session_);
     ::fuse_session_unmount(session_);
     loop_.join();
-    strips_.reset();
+    watched(is_at_end_);
+    watch_.join();
     ::fuse_session_destroy(session_);
 }
 
@@ -119,31 +132,20 @@ Server& Server::of(fuse_req_t request) {
     return *static_cast<Server*>(::fuse_req_userdata(request));
 }
 
-std::uint64_t Server::add_below(std::uint64_t parent, const std::string& name, bool is_hidden) {
-    const auto [known, is_new] = tree_[parent - 1].below.emplace(name, tree_.size() + 1);
-    const std::uint64_t number = known->second;
+/// Adds a file, or a directory, with those above it. Returns its number.
+std::uint64_t Server::add(const fs::path& path, std::optional<std::size_t> file) {
+    const std::uint64_t parent = path.has_parent_path() ? add(path.parent_path(), {}) : 1;
+    const auto [known, is_new] = numbers_.emplace(path, tree_.size() + 1);
     if (is_new) {
-        tree_.push_back({parent, {}, {}, is_hidden});
+        tree_.push_back({path, parent, file});
     }
-    return number;
-}
-
-/// A name below the root, with its directories in front.
-void Server::add(const std::string& name, std::size_t file) {
-    const fs::path path = name;
-    std::uint64_t number = 1;
-    for (const fs::path& part : path.parent_path()) {
-        number = add_below(number, part.string(), part.string().starts_with('.'));
-    }
-    number = add_below(number, path.filename().string(), false);
-    tree_[number - 1].file = file;
+    return known->second;
 }
 
 bool Server::try_to_mount(bool ends_with_process) {
-    fuse_args arguments = FUSE_ARGS_INIT(0, nullptr);
-    for (const std::string& word : words_of(manner_, ends_with_process)) {
-        (void)::fuse_opt_add_arg(&arguments, word.c_str());
-    }
+    std::array<std::string, 3> words{"shardweld", "-o", options_of(manner_, ends_with_process)};
+    auto pointers = collect_list<char*>(words, [](std::string& word) { return word.data(); });
+    fuse_args arguments = FUSE_ARGS_INIT(3, pointers.data());
     session_ = ::fuse_session_new(&arguments, &operations(), sizeof(fuse_lowlevel_ops), this);
     ::fuse_opt_free_args(&arguments);
     if (session_ == nullptr) {
@@ -163,7 +165,7 @@ const fuse_lowlevel_ops& Server::operations() {
         made.init = [](void*, fuse_conn_info* kernel) {
             kernel->max_readahead = kRequest;
             kernel->max_read = kRequest;
-            kernel->max_background = 4 * kIdleThreads;
+            kernel->max_background = 4 * kThreads;
         };
         made.lookup = [](fuse_req_t request, fuse_ino_t parent, const char* name) {
             of(request).look_up(request, parent, name);
@@ -172,16 +174,10 @@ const fuse_lowlevel_ops& Server::operations() {
             const fuse_entry_param entry = of(request).entry_of(number);
             (void)::fuse_reply_attr(request, &entry.attr, entry.attr_timeout);
         };
-        made.opendir = [](fuse_req_t request, fuse_ino_t, fuse_file_info* opened) {
-            opened->keep_cache = 1;
-            opened->cache_readdir = 1;
-            (void)::fuse_reply_open(request, opened);
-        };
         made.readdir = [](fuse_req_t request, fuse_ino_t number, std::size_t size, off_t offset,
                           fuse_file_info*) { of(request).list(request, number, size, offset); };
         made.open = [](fuse_req_t request, fuse_ino_t number, fuse_file_info* opened) {
-            Server& server = of(request);
-            server.answer(request, number, [&] { server.open(request, number, opened); });
+            of(request).open(request, number, opened);
         };
         made.release = [](fuse_req_t request, fuse_ino_t, fuse_file_info* opened) {
             delete reinterpret_cast<Text*>(opened->fh);
@@ -196,18 +192,9 @@ const fuse_lowlevel_ops& Server::operations() {
                 return;
             }
             Server& server = of(request);
-            server.answer(request, number, [&] { server.read(request, number, size, begin); });
-        };
-        made.statfs = [](fuse_req_t request, fuse_ino_t) {
-            const Server& server = of(request);
-            struct statvfs status {};
-            status.f_bsize = kRequest;
-            status.f_frsize = 4096;
-            status.f_blocks = server.files_.bytes() / status.f_frsize + 1;
-            status.f_files = server.files_.files().size();
-            status.f_namemax = 255;
-            status.f_flag = ST_RDONLY;
-            (void)::fuse_reply_statfs(request, &status);
+            const Bytes end = server.files_.files()[*server.at(number).file].size;
+            server.read({request, number, std::min(begin, end), std::min(begin + size, end),
+                         wall_seconds()});
         };
         return made;
     }();
@@ -244,8 +231,7 @@ fuse_entry_param Server::entry_of(std::uint64_t number) const {
 }
 
 void Server::look_up(fuse_req_t request, std::uint64_t parent, const char* name) const {
-    const auto& below = at(parent).below;
-    auto* const found = find_value(below, name);
+    auto* const found = find_value(numbers_, at(parent).path / name);
     fuse_entry_param entry{};
     if (found != nullptr) {
         entry = entry_of(*found);
@@ -255,12 +241,16 @@ void Server::look_up(fuse_req_t request, std::uint64_t parent, const char* name)
     (void)::fuse_reply_entry(request, &entry);
 }
 
+/// A directory that begins with a dot is found by its name, and not listed.
 void Server::list(fuse_req_t request, std::uint64_t number, std::size_t size, off_t offset) const {
-    const TreeNode& directory = at(number);
     std::vector<std::pair<std::string, std::uint64_t>> rows{{".", number},
-                                                            {"..", directory.parent}};
-    std::ranges::copy_if(directory.below, std::back_inserter(rows),
-                         [&](const auto& row) { return !at(row.second).is_hidden; });
+                                                            {"..", at(number).parent}};
+    for (const auto& [path, child] : numbers_) {
+        const std::string name = path.filename();
+        if (at(child).parent == number && (at(child).file || !name.starts_with('.'))) {
+            rows.emplace_back(name, child);
+        }
+    }
     std::vector<char> out(size);
     std::size_t used = 0;
     for (auto row = static_cast<std::size_t>(offset); row < rows.size(); ++row) {
@@ -282,84 +272,111 @@ void Server::open(fuse_req_t request, std::uint64_t number, fuse_file_info* open
         (void)::fuse_reply_err(request, EROFS);
         return;
     }
-    opened->fh = 0;
+    std::unique_ptr<Text> text;
     if (const ToldFile* const told = told_at(number)) {
-        auto text = std::make_unique<Text>(told->text(patience_for(request)));
-        opened->direct_io = 1;
-        opened->fh = reinterpret_cast<std::uint64_t>(text.release());
-    } else {
-        opened->keep_cache = 1;
+        const auto gives_up = [&] { return is_over_ || ::fuse_req_interrupted(request) != 0; };
+        const auto failure =
+            failure_of([&] { text = std::make_unique<Text>(told->text(gives_up)); });
+        if (failure) {
+            fail({request, number}, *failure);
+            return;
+        }
     }
+    opened->direct_io = text != nullptr ? 1 : 0;
+    opened->keep_cache = text != nullptr ? 0 : 1;
+    opened->fh = reinterpret_cast<std::uint64_t>(text.release());
     if (::fuse_reply_open(request, opened) == -ENOENT) {  // who opens it is gone
         delete reinterpret_cast<Text*>(opened->fh);
     }
 }
 
-void Server::read(fuse_req_t request, std::uint64_t number, Bytes size, Bytes offset) {
-    const std::size_t number_of_file = *at(number).file;
-    const ServedFile& file = files_.files()[number_of_file];
-    const Bytes begin = std::min(offset, file.size);
-    const Bytes end = std::min(offset + size, file.size);
-    if (file.is_made && begin < end) {
-        send(request, number_of_file, begin, end);
+/// Answers, and then what came meanwhile. A source that does not answer keeps some threads, so that
+/// others are left for what needs none; what waits for them then is the watch's.
+void Server::read(const PendingRead& asked) {
+    std::unique_lock lock(mutex_);
+    asked_.emplace(n_asked_, asked);
+    waiting_.push_back(n_asked_++);
+    if (!is_watched_) {
+        begins_.notify_one();
+    }
+    if (n_readers_ == kMostReaders) {
         return;
     }
-    std::vector<std::byte> bytes(end - begin);
-    files_.read(number_of_file, begin, bytes);
-    (void)::fuse_reply_buf(request, reinterpret_cast<const char*>(bytes.data()), bytes.size());
-}
-
-/// Answers with parts of strips, which lie where they were made.
-void Server::send(fuse_req_t request, std::size_t file, Bytes begin, Bytes end) {
-    const GivesUp gives_up = patience_for(request);
-    std::vector<Strips::Held> held;
-    std::vector<iovec> parts;
-    for (Bytes at = begin; at < end;) {
-        const auto [strip, first] = strips_->get(file, at, gives_up);
-        if (strip == nullptr) {
-            (void)::fuse_reply_err(request, EINTR);
-            return;
+    ++n_readers_;
+    while (!waiting_.empty()) {
+        const Index ticket = waiting_.front();
+        waiting_.pop_front();
+        if (auto* const found = find_value(asked_, ticket)) {
+            const PendingRead next = *found;
+            lock.unlock();
+            answer(ticket, next);
+            lock.lock();
         }
-        if (strip->failure) {
-            throw Error(*strip->failure);
-        }
-        const auto part = strip->bytes.subspan(at - first);
-        const Bytes n = std::min<Bytes>(part.size(), end - at);
-        parts.push_back({const_cast<std::byte*>(part.data()), n});  // which is read only
-        held.push_back(strip);
-        at += n;
     }
-    (void)::fuse_reply_iov(request, parts.data(), static_cast<int>(parts.size()));
+    --n_readers_;
 }
 
-/// Until the reader was killed, the mount ends or the source has not answered for too long, which
-/// is an Error(io).
-GivesUp Server::patience_for(fuse_req_t request) const {
-    return [this, request, begun = wall_seconds()] {
-        if (manner_.patience_s > 0 && wall_seconds() - begun > manner_.patience_s) {
-            throw Error(ErrorCode::io, "the source has not answered for " +
-                                           std::to_string(static_cast<Index>(manner_.patience_s)) +
-                                           " s");
-        }
-        return is_over_ || ::fuse_req_interrupted(request) != 0;
-    };
-}
-
-/// Answers a request; an Error is told and becomes EIO.
-void Server::answer(fuse_req_t request, std::uint64_t number, const std::function<void()>& body) {
-    bool is_damaged = false;
-    try {
-        body();
+void Server::answer(Index ticket, const PendingRead& asked) {
+    thread_local execute::Buffer buffer;
+    const std::size_t file = *at(asked.number).file;
+    std::span<std::byte> bytes;
+    const auto failure = failure_of([&] {
+        bytes = buffer.get(asked.end - asked.begin);
+        strips_.read(file, asked.begin, bytes);
+    });
+    if (!take(ticket)) {
         return;
-    } catch (Error& error) {
-        is_damaged = error.code() == ErrorCode::corrupt;
-        manner_.on_failure(error);
-    } catch (const std::exception& error) {
-        manner_.on_failure({ErrorCode::internal, error.what()});
     }
-    (void)::fuse_reply_err(request, EIO);
-    if (is_damaged) {  // what was read of it before is wrong as well
-        (void)::fuse_lowlevel_notify_inval_inode(session_, number, 0, 0);
+    if (failure) {
+        fail(asked, *failure);
+        return;
+    }
+    (void)::fuse_reply_buf(asked.request, reinterpret_cast<const char*>(bytes.data()),
+                           bytes.size());
+}
+
+/// Whether nobody has answered yet: it is the caller's task then.
+bool Server::take(Index ticket) {
+    const std::lock_guard lock(mutex_);
+    return asked_.erase(ticket) > 0;
+}
+
+/// An Error is told and becomes EIO.
+void Server::fail(const PendingRead& asked, const Error& error) {
+    manner_.on_failure(error);
+    (void)::fuse_reply_err(asked.request, EIO);
+    if (error.code() == ErrorCode::corrupt) {  // what was read of it before is wrong as well
+        (void)::fuse_lowlevel_notify_inval_inode(session_, asked.number, 0, 0);
+    }
+}
+
+/// Answers reads whose readers were killed, and those for which the source takes too long.
+void Server::watch() {
+    std::unique_lock lock(mutex_);
+    while (!is_at_end_) {
+        is_watched_ = is_over_ || !asked_.empty();
+        (void)begins_.wait_for(lock, is_watched_ ? kLook : std::chrono::hours(1));
+        std::vector<std::pair<PendingRead, bool>> due;  // and whether nobody wants it any more
+        std::erase_if(asked_, [&, now = wall_seconds()](const auto& row) {
+            const PendingRead& asked = row.second;
+            const bool is_left = is_over_ || ::fuse_req_interrupted(asked.request) != 0;
+            const bool is_late = manner_.patience_s > 0 && now - asked.since > manner_.patience_s;
+            if (is_left || is_late) {
+                due.emplace_back(asked, is_left);
+            }
+            return is_left || is_late;
+        });
+        lock.unlock();
+        for (const auto& [asked, is_left] : due) {
+            if (is_left) {
+                (void)::fuse_reply_err(asked.request, EINTR);
+            } else {
+                const auto waited = static_cast<Index>(manner_.patience_s);
+                fail(asked, {ErrorCode::io,
+                             "the source has not answered for " + std::to_string(waited) + " s"});
+            }
+        }
+        lock.lock();
     }
 }
 

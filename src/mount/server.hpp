@@ -2,9 +2,12 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -58,17 +61,22 @@ class Server {
   private:
     /// A directory or a file; the kernel's number of it is its place in tree_ and one.
     struct TreeNode {
-        std::uint64_t parent = 1;
-        std::map<std::string, std::uint64_t> below = {};  ///< of a directory
-        std::optional<std::size_t> file =
-            {};                  ///< those of files_, then told_; nullopt: a directory
-        bool is_hidden = false;  ///< found by its name, and not listed
+        fs::path path = {};                    ///< below the root
+        std::uint64_t parent = 1;              ///< the root is its own
+        std::optional<std::size_t> file = {};  ///< those of files_, then told_; none: a directory
+    };
+    /// A read that nobody has answered yet.
+    struct PendingRead {
+        fuse_req* request = nullptr;
+        std::uint64_t number = 0;  ///< the kernel's, of the file
+        Bytes begin = 0;
+        Bytes end = 0;
+        double since = 0;
     };
     static const fuse_lowlevel_ops& operations();
     static Server& of(fuse_req* request);
 
-    void add(const std::string& name, std::size_t file);
-    std::uint64_t add_below(std::uint64_t parent, const std::string& name, bool is_hidden);
+    std::uint64_t add(const fs::path& path, std::optional<std::size_t> file);
     [[nodiscard]] const TreeNode& at(std::uint64_t number) const { return tree_[number - 1]; }
     [[nodiscard]] const ToldFile* told_at(std::uint64_t number) const;
     [[nodiscard]] fuse_entry_param entry_of(std::uint64_t number) const;
@@ -77,19 +85,29 @@ class Server {
     void look_up(fuse_req* request, std::uint64_t parent, const char* name) const;
     void list(fuse_req* request, std::uint64_t number, std::size_t size, off_t offset) const;
     void open(fuse_req* request, std::uint64_t number, fuse_file_info* opened);
-    void read(fuse_req* request, std::uint64_t number, Bytes size, Bytes offset);
-    void send(fuse_req* request, std::size_t file, Bytes begin, Bytes end);
-    [[nodiscard]] GivesUp patience_for(fuse_req* request) const;
-    void answer(fuse_req* request, std::uint64_t number, const std::function<void()>& body);
+    void read(const PendingRead& asked);
+    void answer(Index ticket, const PendingRead& asked);
+    bool take(Index ticket);
+    void fail(const PendingRead& asked, const Error& error);
+    void watch();
 
     UnwrittenFiles& files_;
     std::vector<ToldFile> told_;
     MountManner manner_;
     std::vector<TreeNode> tree_;
+    std::map<fs::path, std::uint64_t> numbers_;
     fuse_session* session_ = nullptr;
+    Strips strips_;
     std::atomic<bool> is_over_ = false;
-    std::optional<Strips> strips_;
-    std::thread loop_;
+    std::mutex mutex_;  ///< of what follows, to the threads
+    std::map<Index, PendingRead> asked_;
+    std::deque<Index> waiting_;  ///< those of them that no thread has begun with
+    Index n_asked_ = 0;
+    unsigned n_readers_ = 0;
+    bool is_watched_ = false;
+    bool is_at_end_ = false;
+    std::condition_variable begins_;
+    std::thread loop_, watch_;
 };
 
 }  // namespace shardweld::mount

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "core/crc32.hpp"
+#include "execute/part_reader.hpp"
 #include "plan/plan.hpp"
 #include "shardweld/error.hpp"
 
@@ -11,25 +12,18 @@ namespace shardweld::mount {
 
 namespace {
 
-// What is read of straight runs at once: large enough for a disk, small enough for a cache.
-constexpr Bytes kStrip = Bytes{1} << 20U;
-// Where runs are short or lie across, more is read of each source.
-constexpr Bytes kGatheredStrip = Bytes{4} << 20U;
 constexpr Bytes kSum = 4;
 constexpr Bytes kMostDigits = 64;
 // Frames that are kept, where they can be made again.
 constexpr std::size_t kFrames = 4;
 
-/// Whether a tensor is put together of runs that are shorter than a strip.
-bool is_gathered(const plan::Target& target) {
-    return std::ranges::any_of(target.operands, [&](const plan::Operand& operand) {
-        const layout::Copy& copy = operand.copy;
-        auto* const run = find_where(copy.loops, [](const auto& loop) {
-            return loop.src_stride == 1 && loop.dst_stride == 1;
-        });
-        return copy.loops.size() > 1 &&
-               (run == nullptr ||
-                static_cast<Bytes>(run->extent) * size_of(target.stored) < kStrip / 4);
+/// Whether a few of a tensor's elements lie far apart in the checkpoint.
+bool is_turned(const plan::Target& target) {
+    return std::ranges::any_of(target.operands, [](const plan::Operand& operand) {
+        return operand.copy.loops.size() > 1 &&
+               std::ranges::none_of(operand.copy.loops, [](const auto& loop) {
+                   return loop.src_stride == 1 && loop.dst_stride == 1;
+               });
     });
 }
 
@@ -47,6 +41,17 @@ bool meets(Bytes place, Bytes size, Bytes begin, Bytes end) {
 }
 
 }  // namespace
+
+std::optional<Error> failure_of(const std::function<void()>& work) {
+    try {
+        work();
+        return std::nullopt;
+    } catch (const Error& error) {
+        return error;
+    } catch (const std::exception& error) {
+        return Error(ErrorCode::internal, error.what());
+    }
+}
 
 UnwrittenFiles::UnwrittenFiles(app::Unwritten& model, const std::string& card) : model_(model) {
     settle_frames();
@@ -85,29 +90,27 @@ void UnwrittenFiles::add_tensor_file(std::size_t at) {
     const plan::Plan& plan = model_.plan();
     const outputs::PlacedFile& file = plan.placement.files[at];
     std::vector<TensorPlace> places;
-    bool gathers = false;
+    bool in_strips = false;
     for (const std::uint32_t tensor : file.tensors) {
         const Bytes begin = plan.placement.slots[tensor].offset;
         if (const Bytes size = plan.tensor(tensor).bytes(); size > 0) {
             places.push_back({begin, begin + size, tensor});
         }
-        gathers =
-            gathers || plan.target_of(tensor).is_converted() || is_gathered(plan.target_of(tensor));
+        const plan::Target& target = plan.target_of(tensor);
+        in_strips = in_strips || !execute::is_read_alone(target) || is_turned(target);
     }
     std::ranges::sort(places, {}, &TensorPlace::begin);
-    files_.push_back({file.name, file.size, true});
-    strips_.push_back(gathers ? kGatheredStrip : kStrip);
+    files_.push_back({file.name, file.size, in_strips});
     places_.push_back(std::move(places));
 }
 
 void UnwrittenFiles::add_asset(publish::Asset asset) {
-    files_.push_back({asset.name, asset.size(), false});
-    strips_.push_back(kStrip);
+    files_.push_back({asset.name, asset.size()});
     assets_.push_back(std::move(asset));
 }
 
 void UnwrittenFiles::read(std::size_t file, Bytes offset, std::span<std::byte> out) {
-    if (files_[file].is_made) {
+    if (file < places_.size()) {
         read_made(file, offset, out);
         return;
     }
@@ -228,7 +231,7 @@ std::uint32_t UnwrittenFiles::sum_of(std::uint32_t tensor) {
     std::vector<std::byte> part;
     std::uint32_t sum = 0;
     for (Bytes at = 0; at < place.end; at += part.size()) {
-        part.resize(std::min(kGatheredStrip, place.end - at));
+        part.resize(std::min(kStrip, place.end - at));
         read_tensor(place, at, part);
         sum = crc32(part, sum);
     }

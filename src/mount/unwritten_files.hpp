@@ -19,17 +19,24 @@
 #include "execute/listeners/stated_sums.hpp"
 #include "outputs/format.hpp"
 #include "publish/assets.hpp"
+#include "shardweld/error.hpp"
 
 namespace shardweld::mount {
 
 /// Asked now and then by what may take long: whether nobody waits for it any more.
 using GivesUp = std::function<bool()>;
 
+/// What is made at once of a file whose parts cost as much as strips.
+inline constexpr Bytes kStrip = Bytes{4} << 20U;
+
+/// The Error by which a piece of work ends; none: it has succeeded.
+std::optional<Error> failure_of(const std::function<void()>& work);
+
 /// A file as a directory shows it.
 struct ServedFile {
     std::string name;  ///< below the model's directory, with its directories in front
     Bytes size = 0;
-    bool is_made = false;  ///< of tensors, a strip at a time
+    bool in_strips = false;  ///< read best in whole ones, as a tensor of it is computed or turned
 };
 
 /// The files of a model that is not written. Any number of threads may read.
@@ -44,9 +51,6 @@ class UnwrittenFiles {
     /// Fills `out` from `offset` of a file, which ends behind it. Error(io) where a source is no
     /// longer what it was, Error(corrupt) where it is damaged, as far as that was seen.
     void read(std::size_t file, Bytes offset, std::span<std::byte> out);
-
-    /// What is best made at once around an offset of a file.
-    [[nodiscard]] Bytes strip_bytes(std::size_t file) const { return strips_[file]; }
 
   private:
     /// A tensor's place in its file.
@@ -68,7 +72,6 @@ class UnwrittenFiles {
 
     app::Unwritten& model_;
     std::vector<ServedFile> files_;  ///< those of tensors first, in the placement's order
-    std::vector<Bytes> strips_;
     std::vector<std::vector<TensorPlace>> places_;  ///< of those, by offset
     std::vector<publish::Asset> assets_;            ///< the others
     outputs::Framer framer_;

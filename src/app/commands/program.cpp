@@ -262,18 +262,6 @@ int run_or_abort(mpi::Comm& comm, const Job& job, Log& log, std::string& figures
     }
 }
 
-/// The log as its reader likes it: in colours on a terminal, as JSON for programs.
-Log log_for(const Job& job, bool is_speaker) {
-    Log log(std::cerr, job.run.log_level, is_speaker);
-    if (is_speaker) {
-        log.attach(find_terminal(), job.run.has_colours);
-    }
-    if (job.run.progress == ProgressStyle::json) {
-        log.speak_json();
-    }
-    return log;
-}
-
 /// A launcher that ends all ranks as soon as one has failed (srun -K) would overtake those that are
 /// about to fail with the same code, and return its own.
 void ignore_sigterm() {
@@ -410,6 +398,17 @@ int exit_code_of(Log& log, const std::function<int()>& command) {
         log.error(Error(ErrorCode::internal, std::string("internal error: ") + error.what()));
         return static_cast<int>(ErrorCode::internal);
     }
+}
+
+Log log_for(const Job& job, bool is_speaker) {
+    Log log(std::cerr, job.run.log_level, is_speaker);
+    if (is_speaker) {
+        log.attach(find_terminal(), job.run.has_colours);
+    }
+    if (job.run.progress == ProgressStyle::json) {
+        log.speak_json();
+    }
+    return log;
 }
 
 int run_program(const std::vector<std::string>& arguments) {

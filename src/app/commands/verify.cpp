@@ -25,8 +25,9 @@ using nlohmann::ordered_json;
 
 constexpr int kVerifySchema = 1;
 
-/// What a mount knows of its bytes once it has read all of them for us, in words, and as a report;
-/// "" where nothing is mounted. The Error by which its first read failed.
+/// What a mount knows of its bytes once it has read all of them for us, in words, and as a report
+/// where they are a training checkpoint's; "" where nothing is mounted. The Error by which its
+/// first read failed.
 std::string proof_of(const fs::path& directory, std::string& listing) {
     const auto mounts = model_mounts();
     const fs::path point = io::resolved(directory);
@@ -46,7 +47,9 @@ std::string proof_of(const fs::path& directory, std::string& listing) {
         throw Error(ErrorCode::stopped, "the mount has not read all of the model",
                     "run the command again");
     }
-    listing = told["merge"].dump();
+    if (told["is_training"]) {
+        listing = told["merge"].dump();
+    }
     const ordered_json& records = told["records"];
     const auto checked = records["checked"].get<std::size_t>();
     const auto without = records["without"].get<std::size_t>();

@@ -153,23 +153,6 @@ std::vector<Warning> stale_adapter(const Run& run, const Merge& merge, const fs:
     return text.empty() ? std::vector<Warning>() : std::vector{Warning{"adapter_stale", "", text}};
 }
 
-/// Divisors of scales: the largest value of all weights that share one, before any row is written.
-void take_divisors(const Run& run, Output& output, const Input& input, const fs::path& factors,
-                   const mpi::WhyStop& why_stop) {
-    const plan::Plan& measured = *output.measured;
-    execute::LargestValues largest(measured);
-    execute::RunOptions options;
-    options.why_stop = why_stop;
-    options.write = false;
-    options.factors = factors;
-    options.on_slice = [&](const plan::Slice& slice, ByteView bytes) { largest.add(slice, bytes); };
-    const auto result =
-        execute::run(run.comm, measured, source_of(run, input), *output.directory, options);
-    require_equal_replicas(run.comm, result, measured, input.files);
-    execute::set_divisors(output.plan, largest.gather(run.comm), output.model.quantisation->shares);
-    run.watch->lap("divisors");
-}
-
 /// What all outputs have read, sent and written.
 void report_run(const Run& run, const Merge& merge, const std::vector<execute::Result>& results) {
     RunReport& report = *run.report;
@@ -212,9 +195,7 @@ void report_result(const Run& run, const Merge& merge, const execute::RunOptions
 void complete_options(const Run& run, const Input& input, const fs::path& factors, Output& output,
                       execute::RunOptions& options) {
     options.factors = factors;
-    if (output.measured) {
-        take_divisors(run, output, input, factors, options.why_stop);
-    }
+    take_divisors(run, input, factors, output, options.why_stop);
     options.sync = run.job.run.sync;
     options.direct = run.job.run.is_direct;
     options.digests = output.asked().is_reported();
@@ -318,6 +299,25 @@ void make_factors(const Run& run, Merge& merge, const io::Directory& directory,
     const plan::Plan& normed = merge.norms ? *merge.norms : merge.first().plan;
     execute::take_norms(comm, normed, source, directory.path() / kFactors, why_stop);
     run.watch->lap("factors");
+}
+
+void take_divisors(const Run& run, const Input& input, const fs::path& factors, Output& output,
+                   const mpi::WhyStop& why_stop) {
+    if (!output.measured) {
+        return;
+    }
+    const plan::Plan& measured = *output.measured;
+    execute::LargestValues largest(measured);
+    execute::RunOptions options;
+    options.why_stop = why_stop;
+    options.write = false;
+    options.factors = factors;
+    options.on_slice = [&](const plan::Slice& slice, ByteView bytes) { largest.add(slice, bytes); };
+    const auto result =
+        execute::run(run.comm, measured, source_of(run, input), fs::path(), options);
+    require_equal_replicas(run.comm, result, measured, input.files);
+    execute::set_divisors(output.plan, largest.gather(run.comm), output.model.quantisation->shares);
+    run.watch->lap("divisors");
 }
 
 void check_crcs(const Run& run, const Merge& merge, const mpi::WhyStop& why_stop) {

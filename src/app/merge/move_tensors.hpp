@@ -24,6 +24,12 @@ void create_files(const Run& run, Output& output);
 void make_factors(const Run& run, Merge& merge, const io::Directory& directory,
                   const mpi::WhyStop& why_stop);
 
+/// Collective; nothing where no scales have divisors. Reads all weights whose scales have: a
+/// divisor is made of the largest value of those that share it, before any row is. `factors`: the
+/// file with those of a fold.
+void take_divisors(const Run& run, const Input& input, const fs::path& factors, Output& output,
+                   const mpi::WhyStop& why_stop);
+
 /// Collective. Executes the plans of all outputs, each in its directory and as `options` say at its
 /// place, but for progress and digests, in the rounds of the first one's, what is not done yet
 /// shared evenly; bytes that are not as the records' checksums say are Error(corrupt), replicas

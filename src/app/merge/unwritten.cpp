@@ -21,18 +21,22 @@ Unwritten::Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log, Purpose
     merge_.sink = purpose;
     find_inputs(run_, merge_);
     plan_found(run_, merge_);
-    check(merge_.first());
+    if (check) {
+        check(merge_.first());
+    }
+    fs::path factors;
     if (merge_.factors) {
         scratch_.emplace(*comm_);
         make_factors(run_, merge_, scratch_->path(), {});
+        factors = scratch_->path() / kFactors;
     }
+    take_divisors(run_, merge_.input, factors, merge_.first(), {});
     if (merge_.input.is_checked) {
         merge_.input.sums->use_records_of(plan().targets);
     }
     source_ = source_of(run_, merge_.input);
     source_.stays_cached = true;
-    readers_.emplace(plan(), source_, scratch_ ? scratch_->path() / kFactors : fs::path(),
-                     std::thread::hardware_concurrency());
+    readers_.emplace(plan(), source_, factors, std::thread::hardware_concurrency());
 }
 
 }  // namespace shardweld::app

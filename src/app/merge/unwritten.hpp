@@ -22,10 +22,10 @@ namespace shardweld::app {
 /// The first output of a merge, by this process alone.
 class Unwritten {
   public:
-    /// Plans, and gathers the factors of folds and the scales of codes. `check` is told of the plan
-    /// before. Errors of a merge, and of `check`.
+    /// Plans, gathers the factors of folds and the scales of codes, and reads weights whose scales
+    /// are of whole ones. `check` is told of the plan before. Errors of a merge, and of `check`.
     Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log, Purpose purpose,
-              const std::function<void(const Output&)>& check);
+              const std::function<void(const Output&)>& check = {});
     ~Unwritten() = default;
     Unwritten(const Unwritten&) = delete;
     Unwritten& operator=(const Unwritten&) = delete;

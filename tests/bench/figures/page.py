@@ -22,7 +22,7 @@ def render(page, content):
 
 
 def _tables():
-    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "reshape": _reshapes, "read": _reads, "watch": _watches, "launch": _launches, "memory": _memory, "bounds": _bounds}
+    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "reshape": _reshapes, "read": _reads, "mount": _mounts, "watch": _watches, "launch": _launches, "memory": _memory, "bounds": _bounds}
 
 
 def _spread(values, digits=2):
@@ -153,6 +153,22 @@ def _read_row(record):
             ", ".join(_mib(record["resident_bytes"][side]) for side in sides))
 
 
+def _mounts(content):
+    """Speeds are those of plain reading divided by the seconds of others, pair by pair."""
+    numbers = _run_numbers(content)
+    rows = []
+    for record in _of_kind(content, "mount"):
+        samples = record["samples"]
+        plain, through = samples["plain"]["wall_s"], samples.get("passthrough", {}).get("wall_s")
+        rows.append((record["input"], f"{record['input_bytes'] / 1e9:.2f}", _middle(plain), _spread(ratios(plain, samples["mount"]["wall_s"])),
+                     _spread(ratios(plain, through)) if through else "", _spread(ratios(plain, samples["mount"]["second_s"])),
+                     ", ".join(_middle(samples[side]["cpu_s"]) for side in ("plain", "mount", "passthrough") if side in samples),
+                     _spread(ratios(samples["copy"]["wall_s"], samples["merge"]["wall_s"])), _middle(samples["mount"]["ready_s"]), _mib(record["peak_bytes"]),
+                     numbers[_run_of(record)]))
+    return _table(("input", "GB", "plain reading, s", "speed of the first reading", "of a pass-through", "of the second reading", "CPU s: plain, mount, pass-through", "`cp -r` out of it / merge",
+                   "ready, s", "MiB", "run"), rows)
+
+
 def _watches(content):
     """Ratios to the job alone, pair by pair."""
     numbers = _run_numbers(content)
@@ -206,6 +222,10 @@ def line_of(record):
         text += f", times faster {_spread(ratios(samples['peer']['work_s'], samples['merge']['wall_s']), 1)}" if "peer" in samples else ""
     elif "safetensors" in samples:
         text += f": safe_open / safetensors {_spread(ratios(samples['safe_open']['work_s'], samples['safetensors']['work_s']))}"
+    elif "plain" in samples:
+        text += "".join(f", {name} {_spread(ratios(samples['plain']['wall_s'], walls))}" for name, walls in (
+            ("first", samples["mount"]["wall_s"]), ("second", samples["mount"]["second_s"]), ("pass-through", samples.get("passthrough", {}).get("wall_s"))) if walls)
+        text += f"; copy / merge {_spread(ratios(samples['copy']['wall_s'], samples['merge']['wall_s']))}"
     elif "roof" in samples:
         text += f": {_spread(samples['merge']['wall_s'])} s, {_middle(of_roof(record), 0)} % of the roof"
         text += f", times faster {_spread(ratios(samples['peer']['work_s'], samples['merge']['wall_s']), 1)}" if "peer" in samples else ""

@@ -70,11 +70,11 @@ def make_warm(paths):
         if not missing:
             return
         for path in missing:
-            _read(path)
+            read_whole(path)
     raise Failed(f"{missing[0]} does not stay in the page cache: too little memory to measure with a warm cache")
 
 
-def _read(path):
+def read_whole(path):
     buffer = bytearray(1 << 22)
     with open(path, "rb", buffering=0) as file:
         while file.readinto(buffer):

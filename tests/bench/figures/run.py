@@ -8,6 +8,7 @@ import time
 
 import averaging
 import merging
+import mounting
 import page
 import peers
 import quantising
@@ -34,6 +35,8 @@ kinds:
           optimizer states beside torch's own copying and DeepSpeed's converter (torch, transformers and deepspeed)
   read    all tensors through Python's shardweld.safe_open, beside safetensors over the merged model and torch.load or DCP (--python, which has torch and
           safetensors; the module is taken from beside --bin)
+  mount   a mounted checkpoint read twice, and copied, beside plain reading of the merged files, the merge, and libfuse's pass-through of the merged
+          files (--passthrough), warm; root, whose mounts are asked for 1 MiB at a time
   watch   what `shardweld watch` costs a job that saves 1 GB beside it, as it comes, throttled, and without its manners (--gb: of the step that it
           merges meanwhile, 8)
   launch  a merge of next to nothing
@@ -68,9 +71,9 @@ def listed(*known, default=None, note=""):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "watch", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
+    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "mount", "watch", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
     parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
-    parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise, reshape, read: 5; peers: 2)")
+    parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise, reshape, read, mount: 5; peers: 2)")
     parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
     parser.add_argument("--dtype", **listed("bf16", "fp32_bf16"))
     parser.add_argument("--ranks", type=values_in, default=["2", "1", "4"], help="LIST of numbers (2,1,4)")
@@ -80,6 +83,7 @@ def arguments():
     parser.add_argument("--peer", **listed(*peers.PEERS))
     parser.add_argument("--form", **listed(*reshaping.ROUTES))
     parser.add_argument("--python", default=os.environ.get("SHARDWELD_PYTHON", "python3"), help="for peers, reshape and read ($SHARDWELD_PYTHON, python3)")
+    parser.add_argument("--passthrough", default="", help="libfuse's example passthrough_hp or passthrough_ll, built: the roof of mounts")
     parser.add_argument("--memory", type=values_in, default=["merge-1", "merge-4", "test-1", "test-8", "test-64"],
                         help="LIST of COMMAND-GB[-FORMAT]: merge writes as much to the disk, test writes nothing; more than 500 GB lie in "
                              "thousands of files with test-1000-torch_dist (merge-1,merge-4,test-1,test-8,test-64)")
@@ -142,6 +146,11 @@ def jobs(given):
         for layout, cache in itertools.product([name for name in given.format if name in reading.TORCH], given.cache):
             yield ([dict(reading.key(layout, gb, cache), pairs=n_reads)],
                    lambda place, l=layout, c=cache: [reading.record(place, l, gb, c, n_reads, given.python)], [])
+    if "mount" in given.kind:
+        gb, n_mounts = given.gb or 4, given.pairs or 5
+        for layout in given.format:
+            yield ([dict(mounting.key(layout, gb), pairs=n_mounts)],
+                   lambda place, l=layout: [mounting.record(place, l, gb, n_mounts, given.passthrough)], [])
     if "watch" in given.kind:
         watched_gb, n_saves = given.gb or 8, given.pairs or 5
         yield [dict(watching.key(watched_gb), pairs=n_saves)], lambda place: [watching.record(place, watched_gb, n_saves)], []
