@@ -163,7 +163,7 @@ const fuse_lowlevel_ops& Server::operations() {
     static const fuse_lowlevel_ops table = [] {
         fuse_lowlevel_ops made{};
         made.init = [](void*, fuse_conn_info* kernel) {
-            kernel->max_readahead = kRequest;
+            kernel->max_readahead = kReadAhead;
             kernel->max_read = kRequest;
             kernel->max_background = 4 * kThreads;
         };
