@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import re
+import sys
 from typing import Any
 
 
@@ -106,6 +108,18 @@ class Locked(Error):
     """Another run is writing the target (code 15)."""
 
     code = 15
+
+
+@functools.lru_cache(maxsize=None)
+def _both(kind: type[Any], other: type[Any]) -> type[Any]:
+    return type(kind.__name__, (kind, other), {"__module__": kind.__module__, "__doc__": kind.__doc__,
+                                               "__reduce__": lambda self: (kind, *Exception.__reduce__(self)[1:])})
+
+
+def as_safetensors(kind: type[Any]) -> type[Any]:
+    """The class of an error of reading, which is a SafetensorError, too, where that package is loaded: nobody else can catch one."""
+    other = getattr(sys.modules.get("safetensors"), "SafetensorError", None)
+    return _both(kind, other) if other else kind
 
 
 _BY_CODE = {

@@ -13,7 +13,7 @@ import numpy as np
 
 from . import _core
 from ._calls import StrPath, request_of, result_of, tell
-from ._errors import Corrupt, NotFound, UnknownName, UsageError, error_of
+from ._errors import Corrupt, NotFound, UnknownName, UsageError, as_safetensors, error_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -93,12 +93,12 @@ class Slice:
 def _box_of(key: tuple[Any, ...], shape: Sequence[int]) -> tuple[list[tuple[int, int]], tuple[Any, ...]]:
     """The ranges to read, and the index into what was read: steps, and dimensions that an integer takes away."""
     if sum(one is Ellipsis for one in key) > 1:
-        raise IndexError("an index has at most one ellipsis")
+        raise as_safetensors(IndexError)("an index has at most one ellipsis")
     if any(one is Ellipsis for one in key):
         at = next(at for at, one in enumerate(key) if one is Ellipsis)
         key = key[:at] + (slice(None),) * (len(shape) - len(key) + 1) + key[at + 1:]
     if len(key) > len(shape):
-        raise IndexError(f"too many indices: the tensor has {len(shape)} dimensions")
+        raise as_safetensors(IndexError)(f"too many indices: the tensor has {len(shape)} dimensions")
     box: list[tuple[int, int]] = []
     after: list[Any] = []
     for size, one in zip(shape, key + (slice(None),) * (len(shape) - len(key))):
@@ -107,18 +107,18 @@ def _box_of(key: tuple[Any, ...], shape: Sequence[int]) -> tuple[list[tuple[int,
         if isinstance(one, slice):
             begin, end, step = one.indices(size)
             if step < 1:
-                raise IndexError("a slice's step must be positive")
+                raise as_safetensors(IndexError)("a slice's step must be positive")
             if any(edge is not None and abs(operator.index(edge)) > size for edge in (one.start, one.stop)):
-                raise IndexError(f"slice {one.start}:{one.stop} is out of range for a dimension of {size}")
+                raise as_safetensors(IndexError)(f"slice {one.start}:{one.stop} is out of range for a dimension of {size}")
             box.append((begin, max(begin, end)))
             after.append(slice(None, None, step) if step > 1 else slice(None))
             continue
         try:
             at = operator.index(one)  # pyright: ignore[reportArgumentType]
         except TypeError:
-            raise IndexError(f"an index is a number or a slice, not {type(one).__name__}: read the tensor, and index that") from None
+            raise as_safetensors(IndexError)(f"an index is a number or a slice, not {type(one).__name__}: read the tensor, and index that") from None
         if isinstance(one, bool) or not -size <= at < size:
-            raise IndexError(f"index {one} is out of range for a dimension of {size}")
+            raise as_safetensors(IndexError)(f"index {one} is out of range for a dimension of {size}")
         box.append((at % size, at % size + 1))
         after.append(0)
     return box, tuple(after)
@@ -136,7 +136,7 @@ class _PlainFile:
             self.metadata: dict[str, str] | None = header.pop("__metadata__", None)
             self.tensors = {name: self._info(name, one) for name, one in header.items()}
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise Corrupt(f"{path} is no safetensors file", hint="give the directory of a checkpoint, or a file of safetensors") from None
+            raise as_safetensors(Corrupt)(f"{path} is no safetensors file", hint="give the directory of a checkpoint, or a file of safetensors") from None
         self._bytes = np.memmap(path, np.uint8, "r", offset=8 + size) if any(one["bytes"] for one in self.tensors.values()) else np.empty(0, np.uint8)
 
     @staticmethod
@@ -151,7 +151,7 @@ class _PlainFile:
         shape, n_elements = info["shape"], math.prod(info["shape"])
         raw = self._bytes[info["at"]:info["at"] + info["bytes"]]
         if n_elements and (raw.size != info["bytes"] or raw.size % n_elements):
-            raise Corrupt("the file ends before its tensors do", hint="copy it again from where it was saved")
+            raise as_safetensors(Corrupt)("the file ends before its tensors do", hint="copy it again from where it was saved")
         whole = raw.reshape(*shape, raw.size // n_elements if n_elements else 0)
         return np.ascontiguousarray(whole[tuple(slice(*one) for one in box)])
 
@@ -257,11 +257,11 @@ class SafeOpen:
             return self._open_tensors()[name]
         except KeyError:
             near = difflib.get_close_matches(str(name), self._tensors, 1)
-            raise UnknownName(f"the model has no tensor {name}", hint=f"did you mean {near[0]}?" if near else "keys() lists its tensors") from None
+            raise as_safetensors(UnknownName)(f"the model has no tensor {name}", hint=f"did you mean {near[0]}?" if near else "keys() lists its tensors") from None
 
     def _open_tensors(self) -> dict[str, dict[str, Any]]:
         if not self._is_open:
-            raise UsageError("the checkpoint is closed", hint="read inside the with statement")
+            raise as_safetensors(UsageError)("the checkpoint is closed", hint="read inside the with statement")
         return self._tensors
 
     def _read(self, info: Mapping[str, Any], box: Sequence[tuple[int, int]]) -> Any:

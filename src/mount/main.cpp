@@ -233,6 +233,7 @@ int main(int argc, char** argv) {
     (void)::mallopt(M_ARENA_MAX, 4);
     shardweld::read_environment();
     shardweld::app::Log early(std::cerr, shardweld::LogLevel::error, true);
+    early.attach(shardweld::app::find_terminal());
     return shardweld::app::exit_code_of(early, [&] {
         const auto job = shardweld::app::parse_options({argv, argv + argc});
         if (job.command != shardweld::app::Command::mount) {

@@ -121,6 +121,6 @@ cp -r v0 stale && cp stale/model-00001-of-00002.safetensors stale/model.safetens
 expect_code 4 "$SHARDWELD" delta stale v1 none && expect_text "belongs to another model"
 expect_code 3 "$SHARDWELD" delta v0 v1 v0/config.json/x && expect_text "is not a directory"
 expect_code 2 "$SHARDWELD" delta v0 v1 none --bw_limit 3x
-expect_code 2 "$SHARDWELD" delta v0 v1 && expect_text "three directories are needed"
+expect_code 2 "$SHARDWELD" delta v0 v1 && expect_text "--versions"
 [[ ! -e none ]] || fail "a refused delta made its directory"
 finish

@@ -20,16 +20,17 @@ def run(given):
         os.kill(os.getpid(), getattr(signal, given.get("signal")))
     if "fail" in given:
         raise Failed(MISMATCH, "it does not fit", "look again", "a file")
-    print(given.get("whom"), *given.passed_on, read_json(["help", "verify", "--json"])["name"], program())
+    print(given.get("whom"), *map(float, given.all("told")), *given.all("how"), *given.passed_on, ask(["help", "verify"])["name"], program())
     return int(given.get("code", "0"))
 
 COMMAND = Command("greet", run)
 PY
 cat >"$WORK/prefix/libexec/shardweld/shardweld_commands/descriptions/greet.json" <<'JSON'
-{"usage": "shardweld greet WHOM", "summary": "greets", "about": ["Examples:", "  shardweld greet me"], "arguments": ["whom"], "passes_on": "verify",
- "refuses": {"bw_limit": "it is quick"}, "exit_codes": {"16": "nobody is there"}, "options": [
-  {"name": "whom", "value": "NAME", "help": "who is greeted"}, {"name": "code", "value": "N", "help": "the exit code"},
-  {"name": "signal", "value": "NAME", "help": "ends by it"}, {"name": "fail", "help": "fails"}]}
+{"usage": "shardweld greet WHOM", "summary": "greets", "about": ["Examples:", "  shardweld greet me"], "arguments": ["whom"], "needs": ["whom"], "needs": ["whom"], "passes_on": "verify",
+ "refuses": ["bw_limit"], "exit_codes": {"16": "nobody is there"}, "options": [
+  {"name": "whom", "value": "NAME", "help": "who is greeted"}, {"name": "code", "value": "N", "kind": "number", "help": "the exit code"},
+  {"name": "signal", "value": "NAME", "help": "ends by it"}, {"name": "fail", "letter": "f", "help": "fails"},
+  {"name": "told", "value": "TIME", "kind": "seconds", "is_repeated": true, "help": "printed"}, {"name": "how", "value": "HOW", "words": ["Low", "high"], "help": "printed"}]}
 JSON
 cp "$WORK/prefix/libexec/shardweld/shardweld_commands/descriptions/"{greet,recipes-greet}.json
 sed 's/Command("greet"/Command("recipes-greet"/' "$WORK/prefix/libexec/shardweld/shardweld_commands/greet.py" \
@@ -46,7 +47,21 @@ expect_code 9 "$MOVED" greet me --code 9
 expect_code 6 "$MOVED" greet me --fail && [[ "$(<"$WORK/err")" == $'error: it does not fit\n  where: a file\n  hint: look again\n  see: shardweld help 6' ]] || fail "$(<"$WORK/err")"
 expect_code 2 "$MOVED" greet me --cod 9 && expect_text "did you mean --code?"
 expect_code 2 "$MOVED" greet me you
-expect_code 2 "$MOVED" greet me --bw_limit 1G && expect_text "hint: it is quick"
+expect_code 2 "$MOVED" greet --fail && expect_text "no --whom is given"
+expect_code 2 "$MOVED" greet --fail && expect_text "no --whom is given"
+expect_code 2 "$MOVED" greet me --bw_limit 1G && expect_text "--bw_limit is not an option of greet"
+expect_code 2 "$MOVED" greet me --code x
+expect_code 2 "$MOVED" greet me --how slow && expect_text "Low or high"
+expect_code 0 "$MOVED" greet --told 2m --how=low --told=.5 -vq -- --me && [[ "$(<"$WORK/out")" == "--me 120.0 0.5 Low --verbose --quiet verify $MOVED" ]] || fail "$(<"$WORK/out")"
+# What other tools call an option is taken, or is said.
+for words in "-tp 0" "-tp=0" "--tp-size 0" "--tensor-parallel-size 0" "--num-shard 0"; do
+    expect_code 2 "$SHARDWELD" check "$WORK" $words && expect_text "--tp 0 is not a number"
+done
+expect_code 2 "$SHARDWELD" check "$WORK" --gpus 8 && expect_text "did you mean --tp N?"
+# Started by itself it has the program read its words.
+PATH="$WORK/prefix/bin:$PATH" expect_code 9 "$WORK/prefix/libexec/shardweld/shardweld-greet" me --code=9
+expect_code 10 env SHARDWELD_PROGRAM=/bin/true "$WORK/prefix/libexec/shardweld/shardweld-greet" me
+PATH="$WORK/prefix/bin:$PATH" expect_code 0 "$WORK/prefix/libexec/shardweld/shardweld-greet" --describe && expect_out '"name": "greet"'
 expect_code 2 "$MOVED" greet me --code 1 --code 2
 expect_code 143 bash -c '"$0" greet me --signal SIGTERM; exit $?' "$MOVED"
 expect_code 0 "$MOVED" recipes greet me && expect_out "me verify"
@@ -67,8 +82,9 @@ PY
 # What is not described as this program reads it: one message, and no listing.
 greet_json="$WORK/prefix/libexec/shardweld/shardweld_commands/descriptions/greet.json"
 cp "$greet_json" "$WORK/greet.json"
-sed -i 's/"bw_limit"/"no_such_option"/' "$greet_json"
-expect_code 5 "$MOVED" help --json && expect_text no_such_option && [[ ! -s "$WORK/out" ]] || fail "a refused option that is none: $(<"$WORK/out")"
+sed -i 's/"summary"/"sumary"/; s/"about"/"bout"/' "$greet_json"
+expect_code 5 "$MOVED" help --json && expect_text greet && [[ ! -s "$WORK/out" ]] || fail "a description without its text: $(<"$WORK/out")"
+expect_code 0 "$MOVED" help && expect_out "(broken)"
 cp "$WORK/greet.json" "$greet_json"
 expect_code 0 "$MOVED" help --json
 # One process, whatever a launcher starts.
@@ -81,9 +97,8 @@ expect_code 3 env -C "$WORK/at" "$MOVED" other
 expect_code 2 env -C "$WORK/at" "$MOVED" ../path/shardweld-other
 expect_code 2 "$MOVED" othr
 expect_code 2 "$MOVED" grete && expect_text "greet"
-# Without Python: what is missing. What is installed beside a command tells of it.
+# Without Python: help, and what is missing.
 mkdir "$WORK/bare"
-sed 's/"greets"/"is described"/' <("$MOVED" greet --describe) >"$WORK/prefix/libexec/shardweld/shardweld-greet.json"
-PATH="$WORK/bare" "$MOVED" help >"$WORK/out" && expect_out "greet             is described" && expect_out "(needs Python)"
+PATH="$WORK/bare" "$MOVED" help greet >"$WORK/out" && expect_out "--whom NAME"
 PATH="$WORK/bare" "$MOVED" greet me 2>"$WORK/err"; [[ $? == 3 ]] && expect_text "python3" || fail "without Python: $(<"$WORK/err")"
 finish

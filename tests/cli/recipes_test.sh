@@ -58,7 +58,7 @@ mkdir "$WORK/none"
 echo 'raise ImportError("no torch here")' | tee "$WORK/none/torch.py" >"$WORK/none/safetensors.py"
 PYTHONPATH="$WORK/none" expect_code 5 "$SHARDWELD" recipes generate opt --out "$WORK/made" && expect_text "no torch here"
 [[ ! -e "$WORK/made" ]] || fail "recipes generate writes without transformers"
-expect_code 2 "$SHARDWELD" recipes generate && expect_text "needs a model type"
+expect_code 2 "$SHARDWELD" recipes generate && expect_text "--topic"
 
 # A config.json that promises more than any model has is refused at once, also where conditions leave all of it out.
 py "$TESTS/data/hf_names/qwen3_moe.json" "$WORK/promises" <<'P' || fail "cannot make a model"

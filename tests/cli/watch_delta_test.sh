@@ -38,7 +38,10 @@ exit "$code"
 PROGRAM
 chmod +x "$WORK/program"
 export REAL="$SHARDWELD" WORK
-struck=(env SHARDWELD_PROGRAM="$WORK/program" "$(dirname "$SHARDWELD")/../libexec/shardweld/shardweld-watch")
+mkdir "$WORK/python"
+printf '#!/bin/sh\nSHARDWELD_PROGRAM="$WORK/program" exec "%s" "$@"\n' "$(command -v python3)" >"$WORK/python/python3"
+chmod +x "$WORK/python/python3"
+struck=(env PATH="$WORK/python:$PATH" "$SHARDWELD" watch)
 plain=("$SHARDWELD" watch)
 
 # A watch: a version for each step, which its diary names, and none twice.

@@ -377,7 +377,7 @@ expect_code 2 "$SHARDWELD" watch "$run" "$out" --dtype bf17 && expect_text "bf17
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --launch 'no-such-launcher -n 2' && expect_text "no-such-launcher"
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --launch "srun 'x" && expect_text "a quote has no end"
 expect_code 2 "$SHARDWELD" watch "$run" "$out" --report r.json && expect_text "each output has its report"
-expect_code 2 "$SHARDWELD" watch "$run" && expect_text "no target is given"
+expect_code 2 "$SHARDWELD" watch "$run" && expect_text "--target_dir"
 expect_code 2 "$SHARDWELD" watch "$run/step-2" "$out" && expect_text "is a step itself"
 expect_code 2 "$SHARDWELD" watch "$SHARDWELD" "$out" && expect_text "$(basename "$SHARDWELD") is a file"
 expect_code 2 "$SHARDWELD" watch "$run" "$run" && expect_text "cannot be watched and written to"

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import command
-from .command import CORRUPT, IO, LOCKED, MISMATCH, NOT_FOUND, STOPPED, UNSUPPORTED, USAGE, Failed, Given
+from .command import CORRUPT, IO, LOCKED, MISMATCH, NOT_FOUND, STOPPED, UNSUPPORTED, Failed, Given
 from .files import opened
 from .safetensors_model import INDEX, Model, read_index, read_model, read_sums, stamp
 from .text import counted, human_bytes, percent, table
@@ -333,15 +333,12 @@ def text_of(told: Dict[str, Any]) -> str:
 
 
 def run(given: Given) -> int:
-    previous, model, versions = (given.get(name) for name in COMMAND.arguments)
-    if not previous or not model or not versions:
-        raise Failed(USAGE, "three directories are needed", f"usage: {COMMAND.usage}")
-    work = Work(given.size("bw_limit", "") if "bw_limit" in given else 0, sys.stderr.isatty() and "quiet" not in given)
+    work = Work(int(given.get("bw_limit", "0")), sys.stderr.isatty() and "quiet" not in given)
     load_packages()
     for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(one) != signal.SIG_IGN:
             signal.signal(one, lambda number, frame: work.stop(Failed(STOPPED, "stopped by a signal", "run the same command again")))
-    told = write_delta(previous, model, versions, work)
+    told = write_delta(given.get("previous"), given.get("model"), given.get("versions"), work)
     sys.stdout.write(json.dumps(told, indent=2) + "\n" if "json" in given else text_of(told))
     if not told["pays"] and "quiet" not in given:
         command.say("warning: the delta is more than half as large as the model: sending the model itself costs little more")

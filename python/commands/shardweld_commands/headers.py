@@ -1,14 +1,12 @@
 """Headers of safetensors and GGUF files, and the tensors of pickles, as `shardweld inspect` reads them; no tensor data. What is wrong with a file is told in
 its `fault`, what is not known of it in `unknown`."""
 import functools
-import json
 import os
 import tempfile
 from dataclasses import dataclass, field
-from subprocess import PIPE
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
-from .command import UNSUPPORTED, Failed, run
+from .command import UNSUPPORTED, Failed, ask
 from .files import MARK, MIB, leads_below, object_of, opened, parsed, text_of, whole
 from .text import printable
 
@@ -99,10 +97,10 @@ def _inspected(path: str, kind: str, *_: int) -> Dict[str, Any]:
         link = os.path.join(place, kind)
         os.symlink(os.path.abspath(path), link)
         words = [place, "--backend", "hf"] if kind.endswith(".bin") else [link]
-        done = run(["inspect", *words, "--json"], stdout=PIPE, stderr=PIPE)
-    if done.returncode == 0:
-        return object_of(json.loads(done.stdout))
-    return {"unknown" if done.returncode == UNSUPPORTED else "fault": done.stderr.split("\n")[0].replace("error: ", "", 1).replace(place + "/", "")}
+        try:
+            return object_of(ask(["inspect", *words]))
+        except Failed as failed:
+            return {"unknown" if failed.code == UNSUPPORTED else "fault": failed.what.replace(place + "/", "")}
 
 
 def weight_file(directory: str, name: str) -> WeightFile:

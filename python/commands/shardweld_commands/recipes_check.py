@@ -3,18 +3,16 @@ import re
 import sys
 from typing import Any, Dict, List, Tuple
 
-from .command import DIFFERS, USAGE, Command, Failed, Given, on_terminal, read_json, show
+from .command import DIFFERS, MISMATCH, UNSUPPORTED, Command, Failed, Given, ask, on_terminal, show
 from .text import glob_matches, printable, shape_text
 
 Shape = Tuple[int, ...]
 Shapes = Dict[str, Shape]
 
 
-def finished_model(given: Given, command: str) -> Tuple[str, Shapes]:
+def finished_model(given: Given) -> Tuple[str, Shapes]:
     """The directory of --ref, and what the model in it has."""
-    if "ref" not in given:
-        raise Failed(USAGE, f"{command} needs --ref DIR", "name the directory of a finished model of the family, with config.json")
-    return given.get("ref"), shapes_of(read_json(["inspect", given.get("ref"), "--backend", "hf", "-q", "--json"]))
+    return given.get("ref"), shapes_of(ask(["inspect", given.get("ref"), "--backend", "hf"]))
 
 
 def shapes_of(inspected: Any) -> Shapes:
@@ -27,14 +25,22 @@ def numbered(name: str) -> Tuple[Tuple[str, ...], Tuple[int, ...]]:
     return tuple(parts[::2]), tuple(map(int, parts[1::2]))
 
 
+def evaluated(words: List[str]) -> Any:
+    """A recipe with the values of a config.json. Failed where they make no model of it."""
+    recipe = ask(["recipes", *words])
+    if recipe["fault"]:
+        raise Failed(MISMATCH if recipe["recipe"] else UNSUPPORTED, recipe["fault"])
+    return recipe
+
+
 def made_by(recipe: Any) -> List[Any]:
     """The tensors of an evaluated recipe, in the order of its lines."""
     return sorted(recipe["tensors"], key=lambda tensor: (tensor["line"], numbered(tensor["name"])[1]))
 
 
 def run_check(given: Given) -> int:
-    directory, model = finished_model(given, "recipes check")
-    recipe = read_json(["recipes", "--config", directory, "--json", *(["--recipe", given.get("recipe")] if "recipe" in given else [])])
+    directory, model = finished_model(given)
+    recipe = evaluated(["--config", directory, *(["--recipe", given.get("recipe")] if "recipe" in given else [])])
     faults, left = [], dict(model)
     for tensor in made_by(recipe):
         name, shape = tensor["name"], left.pop(tensor["name"], None)

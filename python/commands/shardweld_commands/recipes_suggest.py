@@ -5,8 +5,8 @@ import re
 from collections import Counter
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
 
-from .command import UNSUPPORTED, Command, Failed, Given, read_json, show
-from .recipes_check import Shape, Shapes, finished_model, made_by, numbered, shapes_of
+from .command import UNSUPPORTED, Command, Failed, Given, ask, show
+from .recipes_check import Shape, Shapes, evaluated, finished_model, made_by, numbered, shapes_of
 from .text import printable, shape_text
 
 # A dim by its extent: the first of these that fits.
@@ -169,21 +169,21 @@ def _n_equal(family: Any, model: Shapes) -> int:
 
 
 def run_suggest(given: Given) -> int:
-    directory, model = finished_model(given, "recipes suggest")
+    directory, model = finished_model(given)
     more = ["--recipe", given.get("recipe")] if "recipe" in given else []
     stored, store = None, None
     if "local_dir" in given:
-        inspected = read_json(["inspect", given.get("local_dir"), "-q", "--json"])
-        stored, dialect = shapes_of(inspected), read_json(["recipes", inspected["dialect"], *more, "--json"])
+        inspected = ask(["inspect", given.get("local_dir")])
+        stored, dialect = shapes_of(inspected), ask(["recipes", inspected["dialect"], *more])
         store = None if dialect["has_own_names"] else dialect["store"]
-    told = read_json(["recipes", "all", "--config", directory, *more, "--json"])
+    told = ask(["recipes", "all", "--config", directory, *more])
     family = max((one for one in told["families"] if _n_equal(one, model)), default=None,
                  key=lambda one: (2 * _n_equal(one, model) - len(one["tensors"]), -one["depth"]))  # the nearest
     n_equal = _n_equal(family, model) if family else 0
     if family is None or 4 * n_equal < len(model):
         found = f"{family['recipe']} makes {n_equal} of {len(model)} tensors" if family else "none makes any of its tensors"
         raise Failed(UNSUPPORTED, f"no family is near to {printable(directory)}: {found}", "begin with `shardweld recipes llama` and docs/using/recipes.md")
-    nearest = read_json(["recipes", family["recipe"], "--config", directory, *more, "--json"])
+    nearest = evaluated([family["recipe"], "--config", directory, *more])
     suggestion = Suggestion(nearest, stored, store)
     suggestion.add(nearest, model)
     show(given, f"# {n_equal} of {len(model)} tensors are as {family['recipe']} makes them.\n{suggestion.text(told['model_type'] or 'my_family')}")

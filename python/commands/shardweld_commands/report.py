@@ -8,7 +8,7 @@ import re
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
-from .command import CORRUPT, UNSUPPORTED, USAGE, Command, Failed, Given, on_terminal, show
+from .command import CORRUPT, UNSUPPORTED, Command, Failed, Given, on_terminal, show
 from .files import is_number, is_whole, list_of, read_bytes, text_of, write_file
 from .redact import without_secrets
 from .text import bar, counted, duration, human_bytes, percent, printable, range_text, table, wrapped
@@ -304,8 +304,6 @@ def report_text(record: Record) -> str:
 
 def run(given: Given) -> int:
     path = given.get("local_dir")
-    if not path:
-        raise Failed(USAGE, "no file is given", f"usage: {COMMAND.usage}")
     record = read_report(os.path.join(path, KEPT_REPORT) if os.path.isdir(path) else path)
     if "html" not in given:
         text = report_text(record)

@@ -12,7 +12,6 @@ from .files import MIB, read_bytes
 from .text import duration, human_bytes, printable
 
 _RANKS_OF_NODE = 4      # where they are not given
-_MOST_NODES = 25000     # as many as plan's ranks allow
 _CORES_OF_RANK = 2      # one thread reads ahead while another exchanges and writes
 _LEAST_MEMORY = 512 * MIB  # of a rank: half of it is what buffers may take by default, so the merge makes the plan that is shown
 _START_SECONDS, _TIME_STEP = 300, 300  # starting, the last fsync
@@ -94,11 +93,11 @@ def script_of(plan: Any, nodes: int, limit: Optional[int], asked: Given) -> str:
 
 
 def run_command(given: Given) -> int:
-    nodes = given.number("nodes", 1, _MOST_NODES)
+    nodes = int(given.get("nodes", "1"))
     for name in ("partition", "account", "time", "output"):
         if not re.fullmatch(r"[\w.,:/%@+=~-]*", given.get(name)):
             raise Failed(USAGE, f"--{name} {given.get(name)!r} cannot stand behind #SBATCH", "write it as sbatch takes it, without blanks")
-    ranks = given.number("ranks", _RANKS_OF_NODE * nodes, _RANKS_OF_NODE * _MOST_NODES)
+    ranks = int(given.get("ranks", str(_RANKS_OF_NODE * nodes)))
     if ranks < nodes:
         raise Failed(USAGE, f"--nodes {nodes} is more than --ranks {ranks}", "give each node at least one rank")
     if any(word.startswith(("--to=", "--like=")) and word != "--to=hf" for word in given.passed_on):

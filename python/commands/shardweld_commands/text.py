@@ -1,6 +1,6 @@
 """Text as the program writes it for people: numbers, tables, and whatever a file says made safe to print."""
 import re
-from typing import Iterable, Sequence
+from typing import Iterable, List, Sequence
 
 # Shows nothing, or changes how other characters are shown: controls, marks of direction, separators of lines; half of a surrogate pair is no character.
 UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\xad\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]")
@@ -92,21 +92,27 @@ def table(aligns: str, rows: Iterable[Sequence[str]]) -> str:
     return "".join(line + "\n" for line in lines)
 
 
+def _lines(text: str, width: int) -> List[str]:
+    """Words in lines of at most so many columns, where none is wider itself."""
+    lines = [""]
+    for word in re.findall(" *[^ ]+", text):
+        if lines[-1] and columns(lines[-1] + word) > width:
+            lines.append("")
+        lines[-1] += word if lines[-1] else word.lstrip(" ")
+    return lines
+
+
 def fitted(text: str, width: int) -> str:
     """Lines that are broader, broken between words; a command, which is indented, with a backslash, so that a shell reads on."""
-    import textwrap
     lines = text.split("\n")
     for at, line in enumerate(lines):
         if columns(line) > width:
             bare = line.lstrip(" ")
             indent, end = len(line) - len(bare) + 2, " \\" if bare != line and bare.startswith(("shardweld ", "mpirun ")) else ""
-            words = textwrap.wrap(bare, width - indent - len(end), break_long_words=False, break_on_hyphens=False)
-            lines[at] = " " * (indent - 2) + f"{end}\n{' ' * indent}".join(words)
+            lines[at] = " " * (indent - 2) + f"{end}\n{' ' * indent}".join(_lines(bare, width - indent - len(end)))
     return "\n".join(lines)
 
 
 def wrapped(text: str, indent: int, width: int) -> str:
     """Words in lines of at most `width`, all but the first indented, where one is not longer itself."""
-    import textwrap  # for people alone
-    lines = textwrap.wrap(text, width - indent, break_long_words=False, break_on_hyphens=False) or [""]
-    return ("\n" + " " * indent).join(lines) + "\n"
+    return ("\n" + " " * indent).join(_lines(text, width - indent)) + "\n"

@@ -342,8 +342,6 @@ def run(given: Given) -> int:
     asked = Upload(given.get("local_dir"), given.get("hf_upload_path"), "private" in given, given.get("revision"), given.get("hf_cli"), Stop())
     teller, step, sizes = Teller(given), given.get("merge_step"), {}  # type: Teller, str, Dict[str, int]
     try:
-        if not step and (not asked.directory or not asked.repository):
-            raise Failed(USAGE, f"no {'repository' if asked.directory else 'directory'} is given", f"usage: {COMMAND.usage}")
         check_repository(asked.repository)
         if not step:
             check_branch(asked.revision)

@@ -85,7 +85,7 @@ JobOutput beside(const OptionTexts& options, Command command) {
     }
     Job job;
     job.outputs.front().directory.clear();
-    put_values(taken(options, command), job);
+    put_values(taken(options, command), option_rows(), job);
     if (command == Command::merge && job.outputs.front().directory.empty()) {
         refuse("an output has no directory", "give each of Request::also its target_dir");
     }
@@ -115,7 +115,7 @@ Job job_on_this_rank(const Request& request, Command command) {
     job.outputs.front().keeps_report = request.keeps_report;
     job.run.stall_timeout = 0;
     job.run.stop = request.stop;
-    put_values(job.given, job);
+    put_values(job.given, option_rows(), job);
     for (const OptionTexts& also : request.also) {
         job.outputs.push_back(beside(also, command));
         job.given["also"] += joined(

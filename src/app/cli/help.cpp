@@ -95,13 +95,16 @@ std::string overview() {
            std::string(text_part(commands_page(), "below"));
 }
 
-const CommandRow& command_called(const std::string& topic) {
+CommandRow command_called(const std::string& topic) {
     std::vector<std::string> known;
     for (const CommandRow& command : command_rows()) {
         if (command.name == topic) {
             return command;
         }
         known.emplace_back(command.name);
+    }
+    if (const auto external = find_installed_external(topic)) {
+        return row_of(*external);
     }
     const std::string meant = command_guess(topic);
     throw Error(ErrorCode::usage, "there is no help on " + printable(topic),
@@ -177,7 +180,11 @@ std::string commands_text() {
         add(command.name, command.summary);
     }
     for (const External& external : installed_externals()) {
-        add(external.name, summary_of(external));
+        try {
+            add(external.name, row_of(external).summary);
+        } catch (const Error&) {
+            add(external.name, "(broken)");
+        }
     }
     return text + padded("  help", 20) + "print this text, or a command's: shardweld help merge\n";
 }
@@ -185,7 +192,7 @@ std::string commands_text() {
 std::string help_text(const std::string& topic, HelpForm form) {
     constexpr std::string_view kCompletion = "--completion=";
     if (form == HelpForm::json) {
-        return topic.empty() ? help_json() : help_json_of(std::string(command_called(topic).name));
+        return topic.empty() ? help_json() : help_json_of(command_called(topic));
     }
     if (topic.starts_with(kCompletion)) {
         return completion_for(topic.substr(kCompletion.size()));
@@ -196,7 +203,7 @@ std::string help_text(const std::string& topic, HelpForm form) {
     if (topic.empty() || topic == "help") {
         return fitted(overview(), help_width());
     }
-    const CommandRow& command = command_called(topic);
+    const CommandRow command = command_called(topic);
     return fitted(form == HelpForm::brief ? short_help(command) : command_help(command),
                   help_width());
 }

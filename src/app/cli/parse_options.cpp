@@ -61,11 +61,10 @@ std::vector<std::string> merge_words(const Job& job) {
 [[noreturn]] void refuse_unknown(const std::string& argument, const std::string& typed,
                                  const CommandRow& command) {
     std::vector<std::string> known = collect_list(
-        option_rows(), [](const OptionRow& row) { return "--" + std::string(row.name); },
+        rows_for(command), [](const OptionRow& row) { return "--" + std::string(row.name); },
         [&](const OptionRow& row) { return row.is_taken_by(command.command); });
     const std::string message = "unknown option " + printable(argument);
-    for (const std::string& meant :
-         {option_guess(typed, command.command), suggestion(typed, known)}) {
+    for (const std::string& meant : {option_guess(typed, command), suggestion(typed, known)}) {
         if (!meant.empty()) {
             refuse(message, meant);
         }
@@ -76,7 +75,7 @@ std::vector<std::string> merge_words(const Job& job) {
 /// The option belongs to other commands.
 [[noreturn]] void refuse_elsewhere(const OptionRow& row, const CommandRow& command) {
     const std::string name = "--" + std::string(row.name);
-    const std::string guess = option_guess(name, command.command);
+    const std::string guess = option_guess(name, command);
     std::vector<std::string_view> takers = collect_list<std::string_view>(
         command_rows(), &CommandRow::name,
         [&](const CommandRow& other) { return row.is_taken_by(other.command); });
@@ -87,13 +86,13 @@ std::vector<std::string> merge_words(const Job& job) {
 }
 
 const OptionRow& option_called(const std::string& name, const CommandRow& command) {
-    const OptionRow* row = find_option(name);
+    const OptionRow* row = find_option(name, command);
+    const TypedWord* const typed = find_typed_option(name, command);
+    if (row == nullptr && typed != nullptr && typed->is_taken) {
+        row = find_option(typed->means.substr(2), command);
+    }
     if (row != nullptr && row->is_taken_by(command.command)) {
         return *row;
-    }
-    const TypedWord* const typed = find_typed_option(name, command.command);
-    if (typed != nullptr && typed->is_taken) {
-        return *find_option(typed->means.substr(2));
     }
     if (row != nullptr) {
         refuse_elsewhere(*row, command);
@@ -106,8 +105,7 @@ const OptionRow& option_called(const std::string& name, const CommandRow& comman
 }
 
 const OptionRow* option_of_letter(char letter, const CommandRow& command) {
-    const auto& rows = option_rows();
-    return find_where(rows, [&](const OptionRow& row) {
+    return find_where(rows_for(command), [&](const OptionRow& row) {
         return row.letter == letter && row.is_taken_by(command.command);
     });
 }
@@ -131,6 +129,18 @@ std::string without_tilde(const std::string& text) {
     }
     refuse(printable(text) + " begins with a tilde that no shell has replaced",
            "write the directory out, without ~");
+}
+
+/// Keeps what an option is given, once if it is not repeated.
+void keep(const OptionRow& row, const std::string& value, GivenTexts& given) {
+    const auto [known, is_new] = given.emplace(row.name, value);
+    if (!is_new && !row.is_repeated) {
+        refuse(
+            "--" + known->first + " is given twice" +
+                (row.is_flag() ? "" : ": " + printable(known->second) + " and " + printable(value)),
+            "give it once");
+    }
+    known->second += is_new ? "" : kNextValue + value;
 }
 
 /// Sorts the words behind the command's name. Error(usage), Error(unsupported) as parse_options.
@@ -201,7 +211,7 @@ class Splitter {
     void take_letters(const std::string& word) {
         // As vLLM's: -tp 8.
         const std::string name = word.substr(1, word.find('=') - 1);
-        const OptionRow* const row = name.size() == 2 ? find_option(name) : nullptr;
+        const OptionRow* const row = name.size() == 2 ? find_option(name, command_) : nullptr;
         if (row != nullptr && row->is_taken_by(command_.command)) {
             take_long(word.substr(1));
             return;
@@ -218,12 +228,7 @@ class Splitter {
         if (is_of_merge_ && row.is_taken_by(Command::merge) && !row.is_given_to(Command::test)) {
             return;
         }
-        const auto [known, is_new] = given.emplace(row.name, value);
-        if (!is_new && row.is_repeated) {
-            known->second += kNextValue + value;
-        } else if (!is_new) {
-            refuse_command("--" + std::string(row.name) + " is given twice", command_);
-        }
+        keep(row, value, given);
     }
 
     const CommandRow& command_;
@@ -249,10 +254,15 @@ void place_checkpoints(const CommandRow& command, Job& job, std::vector<std::str
     others.clear();
 }
 
-/// A plain argument is the value of the option that it stands for.
+/// A plain argument is the value of the option that it stands for; the last one may take the rest.
 void place_others(const CommandRow& command, const std::vector<std::string>& others,
                   GivenTexts& given) {
-    if (others.size() > command.others.size()) {
+    std::vector<const OptionRow*> rows =
+        collect_list(command.others, [&](auto name) { return find_option(name, command); });
+    if (!rows.empty() && rows.back()->is_repeated) {
+        rows.resize(std::max(rows.size(), others.size()), rows.back());
+    }
+    if (others.size() > rows.size()) {
         refuse("unexpected argument " + printable(others.back()),
                find_option("average")->is_taken_by(command.command)
                    ? "several checkpoints become one model with --average: shardweld " +
@@ -260,12 +270,7 @@ void place_others(const CommandRow& command, const std::vector<std::string>& oth
                    : "usage: " + std::string(command.usage));
     }
     for (const std::size_t i : indices(others)) {
-        const auto [known, is_new] = given.emplace(command.others[i], others[i]);
-        if (!is_new) {
-            refuse("--" + known->first + " is given twice: " + printable(known->second) + " and " +
-                       printable(others[i]),
-                   "give it once");
-        }
+        keep(*rows[i], others[i], given);
     }
 }
 
@@ -275,13 +280,16 @@ bool is_place(const std::string& word) {
 }
 
 /// What the first word asks for; a directory alone is inspected.
-const CommandRow& find_command(const std::string& name) {
+CommandRow find_command(const std::string& name) {
     std::vector<std::string> known{"help"};
     for (const CommandRow& row : command_rows()) {
         if (row.name == name) {
             return row;
         }
         known.emplace_back(row.name);
+    }
+    if (const auto external = find_installed_external(name)) {
+        return row_of(*external);
     }
     for (const External& external : installed_externals()) {
         known.push_back(external.name);
@@ -355,7 +363,7 @@ Job parse_options(const std::vector<std::string>& arguments) {
         }
         return job;
     }
-    const CommandRow& command = find_command(first);
+    const CommandRow command = find_command(first);
     const bool is_named = command.name == first;
     const std::vector<std::string> rest(arguments.begin() + (is_named ? 2 : 1), arguments.end());
     const auto others = std::ranges::find(rest, "--");
@@ -376,8 +384,25 @@ Job parse_options(const std::vector<std::string>& arguments) {
     if (job.has("average") || job.has("task_arithmetic")) {
         place_checkpoints(command, job, split.others);
     }
+    if (command.command == Command::external) {
+        job.installed = {first};
+        if (command.others.empty()) {  // they are the other command's
+            for (const std::string& other : std::exchange(split.others, {})) {
+                job.installed.push_back("--passed_on=" + other);
+            }
+        }
+    }
     place_others(command, split.others, job.given);
-    put_values(job.given, job);
+    for (const std::string_view name : command.needed) {
+        if (!job.has(name)) {
+            refuse("no --" + std::string(name) + " is given",
+                   "usage: " + std::string(command.usage));
+        }
+    }
+    put_values(job.given, rows_for(command), job);
+    if (command.command == Command::external) {
+        return job;
+    }
     job = settled(std::move(job), command);
     if (job.command == Command::inspect || job.command == Command::plan) {
         job.merge_words = merge_words(job);

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "app/settings/command_table.hpp"
 #include "app/settings/job.hpp"
 
 namespace shardweld::app {
@@ -25,7 +26,7 @@ std::string commands_text();
 /// Those that are programs of their own are asked for theirs.
 std::string help_json();
 
-/// The options of one built-in command, as help_json has them.
-std::string help_json_of(const std::string& command);
+/// The options of one command, as help_json has them.
+std::string help_json_of(const CommandRow& command);
 
 }  // namespace shardweld::app

@@ -417,18 +417,21 @@ int run_program(const std::vector<std::string>& arguments) {
     Log log(std::cerr, LogLevel::error, is_first);
     return exit_code_of(log, [&] {
         refuse_torchrun(arguments);
-        if (const auto words = external_words(arguments)) {
-            // It is one process: other ranks of a launcher have nothing to do.
+        // Another program is one process: other ranks of a launcher have nothing to do.
+        if (const auto words = words_on_path(arguments)) {
             if (is_first) {
-                become_external(*words);
+                become(*words);
             }
             return 0;
         }
         Job job;
         try {
-            job = parse_options(arguments);
+            job = parse_options(with_command_name(arguments));
         } catch (const Error& error) {
             return refuse_together(error, std::ranges::count(arguments, "--json") > 0);
+        }
+        if (job.command == Command::external && is_first) {
+            become_installed(job.installed);
         }
         // Each process of a launcher mounts: they may be on other hosts.
         if (job.command == Command::mount) {

@@ -300,7 +300,7 @@ void Log::trace(std::string_view text) {
     if (listener_ != nullptr) {
         write_line(LogLevel::info, "trace: " + std::string(text), {});
     } else if (is_speaker_) {
-        write("trace: " + without_secrets(text) + "\n");
+        write(shown("trace: " + without_secrets(text), {}) + "\n");
     }
 }
 

@@ -7,13 +7,10 @@
 
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
 #include "app/settings/command_table.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
-#include "io/whole_file.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"
 
@@ -43,31 +40,6 @@ std::optional<fs::path> find_on_path(const std::string& name) {
     return process::find_program(name, path == nullptr ? "" : path);
 }
 
-/// What is no name, as most words behind a command, is not asked of the file system.
-std::optional<External> find_installed_external(const std::string& name) {
-    if (!is_external_name(name)) {
-        return std::nullopt;
-    }
-    const auto file = find_installed("../libexec/shardweld/" + std::string(kPrefix) + name);
-    return file && process::is_program(*file) ? std::optional(External{name, *file, true})
-                                              : std::nullopt;
-}
-
-/// A directory of that name is inspected, as ever; a file beside it on PATH is not asked for.
-std::optional<External> find_external(const std::string& name) {
-    if (!is_external_name(name)) {
-        return std::nullopt;
-    }
-    if (auto installed = find_installed_external(name)) {
-        return installed;
-    }
-    if (io::kind_at(name) != io::FileKind::none) {
-        return std::nullopt;
-    }
-    const auto file = find_on_path(std::string(kPrefix) + name);
-    return file ? std::optional(External{name, *file, false}) : std::nullopt;
-}
-
 /// The Python of a virtual environment that the program lies in, else the first on PATH.
 fs::path find_python(const std::string& command) {
     if (const auto own = find_installed(kPython); own && find_installed("../pyvenv.cfg")) {
@@ -87,38 +59,13 @@ fs::path own_program() {
            fs::read_symlink("/proc/self/exe").filename();
 }
 
-/// The file to run and all of its words.
+/// The file to run and all of its words; the first tells that the others were parsed.
 std::vector<std::string> command_line_of(const External& external,
                                          const std::vector<std::string>& words) {
-    std::vector<std::string> line;
-    if (external.is_installed) {
-        line.push_back(find_python(external.name).string());
-    }
-    line.push_back(external.file.string());
+    std::vector<std::string> line{find_python(external.name).string(), external.file.string(),
+                                  "--parsed"};
     append_all(line, words);
     return line;
-}
-
-process::Process process_of(const External& external, const std::vector<std::string>& words) {
-    const std::vector<std::string> line = command_line_of(external, words);
-    process::Process process;
-    process.program = line.front();
-    process.arguments.assign(line.begin() + 1, line.end());
-    process.environment = {"SHARDWELD_PROGRAM=" + own_program().string()};
-    return process;
-}
-
-[[noreturn]] void become(std::vector<std::string> line) {
-    std::vector<char*> pointers;
-    for (std::string& word : line) {
-        pointers.push_back(word.data());
-    }
-    pointers.push_back(nullptr);
-    // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads yet
-    (void)::setenv("SHARDWELD_PROGRAM", own_program().c_str(), 1);
-    (void)::execv(pointers.front(), pointers.data());
-    throw Error(ErrorCode::launch, "cannot run " + printable(line.front()) + ": " +
-                                       std::generic_category().message(errno));
 }
 
 }  // namespace
@@ -143,33 +90,67 @@ std::vector<External> installed_externals() {
     return found;
 }
 
-std::optional<std::vector<std::string>> external_words(const std::vector<std::string>& arguments) {
-    if (arguments.size() < 2) {
+std::optional<External> find_installed_external(const std::string& name) {
+    if (!is_external_name(name)) {  // as most words behind a command
         return std::nullopt;
     }
-    std::vector<std::string> words(arguments.begin() + 1, arguments.end());
-    if (words.front() == "help" && words.size() > 1 && !is_built_in(words[1]) &&
-        find_external(words[1])) {
-        return std::vector<std::string>{words[1], "--help"};
-    }
-    if (words.size() > 1 && find_installed_external(words[0] + "-" + words[1])) {
-        words.erase(words.begin());
-        words.front() = arguments[1] + "-" + words.front();
-        return words;
-    }
-    if (const auto asked = std::ranges::find(words, "--sbatch");
-        words.front() == "plan" && asked != words.end() && find_installed_external("sbatch")) {
-        words.erase(asked);
-        words.front() = "sbatch";
-        return words;
-    }
-    return !is_built_in(words.front()) && find_external(words.front()) ? std::optional(words)
-                                                                       : std::nullopt;
+    const auto file = find_installed("../libexec/shardweld/" + std::string(kPrefix) + name);
+    return file && process::is_program(*file) ? std::optional(External{name, *file}) : std::nullopt;
 }
 
-void become_external(const std::vector<std::string>& words) {
-    const External external = find_external(words.front()).value();
-    become(command_line_of(external, {words.begin() + 1, words.end()}));
+std::vector<std::string> with_command_name(std::vector<std::string> arguments) {
+    if (arguments.size() < 3) {
+        return arguments;
+    }
+    const auto asked = std::ranges::find(arguments, "--sbatch");
+    const std::string both = arguments[1] + "-" + arguments[2];
+    if (find_installed_external(both)) {
+        arguments.erase(arguments.begin() + 1);
+        arguments[1] = both;
+    } else if (arguments[1] == "plan" && asked != arguments.end() &&
+               find_installed_external("sbatch")) {
+        arguments.erase(asked);
+        arguments[1] = "sbatch";
+    }
+    return arguments;
+}
+
+std::optional<std::vector<std::string>> words_on_path(const std::vector<std::string>& arguments) {
+    const bool is_help = arguments.size() > 2 && arguments[1] == "help";
+    const std::string name = arguments.size() < 2 ? "" : arguments[is_help ? 2 : 1];
+    if (!is_external_name(name) || is_built_in(name) || find_installed_external(name) ||
+        io::kind_at(name) != io::FileKind::none) {
+        return std::nullopt;
+    }
+    const auto file = find_on_path(std::string(kPrefix) + name);
+    if (!file) {
+        return std::nullopt;
+    }
+    std::vector<std::string> words{file->string()};
+    if (is_help) {
+        words.emplace_back("--help");
+    } else {
+        words.insert(words.end(), arguments.begin() + 2, arguments.end());
+    }
+    return words;
+}
+
+void become(std::vector<std::string> line) {
+    std::vector<char*> pointers;
+    for (std::string& word : line) {
+        pointers.push_back(word.data());
+    }
+    pointers.push_back(nullptr);
+    // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads yet
+    (void)::setenv("SHARDWELD_PROGRAM", own_program().c_str(), 1);
+    (void)::execv(pointers.front(), pointers.data());
+    throw Error(ErrorCode::launch, "cannot run " + printable(line.front()) + ": " +
+                                       std::generic_category().message(errno));
+}
+
+void become_installed(const std::vector<std::string>& words) {
+    become(command_line_of(find_installed_external(words.front()).value(),
+                           {words.begin() + 1, words.end()}));
 }
 
 void become_own(const std::string& name, const std::vector<std::string>& arguments,
@@ -189,33 +170,12 @@ process::Process installed_command(const std::string& name, const std::vector<st
         throw Error(ErrorCode::not_found, "the command " + name + " is not installed",
                     kOtherVersion);
     }
-    return process_of(*external, words);
-}
-
-std::string description_of(const External& external) {
-    if (const auto told = find_installed(external.file.string() + ".json")) {
-        return io::read_text(*told);
-    }
-    std::string text;
-    process::Process process = process_of(external, {"--describe"});
-    process.on_line = [&](std::string_view part) { text += part; };
-    const auto ending = process::run(process);
-    if (!ending || !ending->is_success()) {
-        throw Error(ErrorCode::internal,
-                    printable(external.file.string()) + " --describe failed: " + printable(text),
-                    kOtherVersion);
-    }
-    return text;
-}
-
-std::string summary_of(const External& external) {
-    try {
-        return nlohmann::json::parse(description_of(external)).at("summary");
-    } catch (const Error& error) {
-        return error.code() == ErrorCode::not_found ? "(needs Python)" : "(broken)";
-    } catch (const nlohmann::json::exception&) {
-        return "(broken)";
-    }
+    const std::vector<std::string> line = command_line_of(*external, words);
+    process::Process process;
+    process.program = line.front();
+    process.arguments.assign(line.begin() + 1, line.end());
+    process.environment = {"SHARDWELD_PROGRAM=" + own_program().string()};
+    return process;
 }
 
 }  // namespace shardweld::app

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/settings/command_table.hpp"
 #include "core/path.hpp"
 #include "process/process.hpp"
 
@@ -14,26 +15,38 @@ namespace shardweld::app {
 inline constexpr const char* kOtherVersion =
     "take the program with the libexec directory that it was installed with";
 
-/// The words that start an external command; how it is described is its own (`--describe`).
+/// An installed command: written in Python, and part of this program's help.
 struct External {
     std::string name;
     fs::path file;
-    bool is_installed = false;  ///< with this program: written in Python, and part of its help
 };
 
 /// What is installed with this program (../libexec/shardweld), by name.
 std::vector<External> installed_externals();
 
-/// What this command line starts where no built-in command has its first word: the installed
-/// command of that name, else the first shardweld-NAME on PATH. `recipes suggest` is
-/// recipes-suggest where that is installed, `plan --sbatch` is sbatch, and `help NAME` is NAME
-/// --help. nullopt for everything else.
-std::optional<std::vector<std::string>> external_words(const std::vector<std::string>& arguments);
+/// The installed command of that name; nullopt: there is none.
+std::optional<External> find_installed_external(const std::string& name);
 
-/// Replaces this process by that command; what it is told of this program is in SHARDWELD_PROGRAM.
-/// Error(not_found) where it is written in Python and there is none, Error(launch) where it cannot
-/// be started.
-[[noreturn]] void become_external(const std::vector<std::string>& words);
+/// An installed command as its description has it, beside it in shardweld_commands/descriptions.
+/// Its options are its own and those of the command that it passes others on to, whose rows are not
+/// taken where it refuses them. Error(unsupported) where there is no such description.
+CommandRow row_of(const External& external);
+
+/// The command line with an installed command's name in place of what stands for it: `recipes
+/// suggest` is recipes-suggest where that is installed, and `plan --sbatch` is sbatch.
+std::vector<std::string> with_command_name(std::vector<std::string> arguments);
+
+/// What starts the first shardweld-NAME on PATH where neither a command nor a file has its name;
+/// `help NAME` is NAME --help. nullopt for everything else.
+std::optional<std::vector<std::string>> words_on_path(const std::vector<std::string>& arguments);
+
+/// Replaces this process by the program that the first word is; what it is told of this one is in
+/// SHARDWELD_PROGRAM. Error(launch) where it cannot be started.
+[[noreturn]] void become(std::vector<std::string> line);
+
+/// The same for an installed command, whose name is the first word; the others are Job::installed.
+/// Error(not_found) where there is no Python.
+[[noreturn]] void become_installed(const std::vector<std::string>& words);
 
 /// Replaces this process by the program of a built-in command that is linked with more than this
 /// one: libexec/shardweld/shardweld-NAME. Error(unsupported) where it is not installed, with
@@ -41,15 +54,8 @@ std::optional<std::vector<std::string>> external_words(const std::vector<std::st
 [[noreturn]] void become_own(const std::string& name, const std::vector<std::string>& arguments,
                              const std::string& hint);
 
-/// A process that runs an installed command with these words. Error(not_found) where it is not
-/// installed, or there is no Python.
+/// A process that runs an installed command with these words, as Job::installed has them.
+/// Error(not_found) where it is not installed, or there is no Python.
 process::Process installed_command(const std::string& name, const std::vector<std::string>& words);
-
-/// What an installed command prints with `--describe`, one JSON object. Error(internal) where it
-/// fails; errors of become_external.
-std::string description_of(const External& external);
-
-/// Its summary there, for lists of commands; why there is none where that cannot be had.
-std::string summary_of(const External& external);
 
 }  // namespace shardweld::app

@@ -37,7 +37,8 @@ CommandRow command_row(const TextRow& row) {
             text.substr(usage + 1, summary - usage - 1),
             text.substr(summary + 2),
             words_in(usual),
-            name == "reshape"};
+            name == "reshape",
+            name == "reshape" ? "merge" : ""};
 }
 
 }  // namespace

@@ -1,8 +1,11 @@
 // All commands: names, and what the help says of them.
 #pragma once
 
+#include <memory>
 #include <string_view>
 #include <vector>
+
+#include <nlohmann/json_fwd.hpp>
 
 #include "job.hpp"
 
@@ -24,6 +27,8 @@ inline constexpr unsigned kMount = bit_of(Command::mount);
 inline constexpr unsigned kUnmount = bit_of(Command::unmount);
 inline constexpr unsigned kEvery = bit_of(Command::help) - 1;
 
+struct OptionRow;
+
 struct CommandRow {
     std::string_view name;
     Command command = Command::help;
@@ -33,6 +38,13 @@ struct CommandRow {
     std::string_view about;                    ///< paragraphs and examples below the options
     std::vector<std::string_view> usual = {};  ///< options of the short help; none: all of them
     bool needs_form = false;                   ///< --to must be given
+    std::string_view passes_on = {};  ///< the command whose options it takes, too; "": none
+
+    std::vector<std::string_view> needed = {};  ///< options without which it says so at once
+
+    // Of an installed command (runtime/external.hpp); built-in ones have none of them.
+    std::shared_ptr<const nlohmann::ordered_json> told = {};          ///< how it is described
+    std::shared_ptr<const std::vector<OptionRow>> options_told = {};  ///< in option_rows()' place
 };
 
 const std::vector<CommandRow>& command_rows();

@@ -73,7 +73,8 @@ enum class Command {
     mount,
     unmount,
     help,
-    version
+    version,
+    external  ///< a program of its own, installed with this one
 };
 
 /// What becomes of a LoRA adapter in the checkpoint.
@@ -239,7 +240,8 @@ struct Job {
     Command command = Command::help;
     std::string topic;  ///< recipes: NAME; help: the command it is about; "" if none
     HelpForm help = HelpForm::whole;
-    GivenTexts given;  ///< what was said, whose values the other members are
+    std::vector<std::string> installed;  ///< an installed command's name, and what it is given
+    GivenTexts given;                    ///< what was said, whose values the other members are
 
     /// The checkpoint that is merged, then all that is read beside it (formats::Role).
     std::vector<formats::JobInput> inputs{1};

@@ -361,14 +361,21 @@ const std::vector<OptionRow>& option_rows() {
     return rows;
 }
 
+const std::vector<OptionRow>& rows_for(const CommandRow& command) {
+    return command.options_told ? *command.options_told : option_rows();
+}
+
 const OptionRow* find_option(std::string_view name) {
-    const auto& rows = option_rows();
-    return find_where(rows, [&](const OptionRow& row) { return row.name == name; });
+    return find_item(option_rows(), name, &OptionRow::name);
+}
+
+const OptionRow* find_option(std::string_view name, const CommandRow& command) {
+    return find_item(rows_for(command), name, &OptionRow::name);
 }
 
 std::vector<const OptionRow*> listed_options(const CommandRow& command) {
     return collect_list(
-        option_rows(), [](const OptionRow& row) { return &row; },
+        rows_for(command), [](const OptionRow& row) { return &row; },
         [&](const OptionRow& row) { return row.is_in_help_of(command) && !row.group.empty(); });
 }
 
@@ -407,7 +414,7 @@ std::vector<const OptionRow*> usual_options(const CommandRow& command) {
         return listed_options(command);
     }
     return collect_list(command.usual,
-                        [](const std::string_view name) { return find_option(name); });
+                        [&](const std::string_view name) { return find_option(name, command); });
 }
 
 bool is_later_option(std::string_view name) {

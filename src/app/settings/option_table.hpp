@@ -75,8 +75,12 @@ struct OptionRow {
 
 const std::vector<OptionRow>& option_rows();
 
+/// Those that tell of the command's options; not all of them need be taken by it.
+const std::vector<OptionRow>& rows_for(const CommandRow& command);
+
 /// nullptr when there is none of this name.
 const OptionRow* find_option(std::string_view name);
+const OptionRow* find_option(std::string_view name, const CommandRow& command);
 
 /// Those that the help of a command lists, in its order.
 std::vector<const OptionRow*> listed_options(const CommandRow& command);

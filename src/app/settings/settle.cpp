@@ -320,8 +320,8 @@ void add_checkpoint(const fs::path& directory, Job& job) {
     job.inputs.back().directory = directory;
 }
 
-void put_values(const GivenTexts& given, Job& job) {
-    for (const OptionRow& row : option_rows()) {
+void put_values(const GivenTexts& given, const std::vector<OptionRow>& rows, Job& job) {
+    for (const OptionRow& row : rows) {
         if (auto* const found = find_value(given, row.name)) {
             row.set.put({row.name, *found}, job);
         }

@@ -7,7 +7,7 @@ namespace shardweld::app {
 
 /// Puts what `given` says into the members, in the order of the rows. Error(usage),
 /// Error(unsupported) where a text is no value of its option.
-void put_values(const GivenTexts& given, Job& job);
+void put_values(const GivenTexts& given, const std::vector<OptionRow>& rows, Job& job);
 
 /// One more checkpoint that is joined with the first.
 void add_checkpoint(const fs::path& directory, Job& job);

@@ -23,8 +23,7 @@ std::vector<TypedWord> words_of(std::string_view part) {
             text = std::exchange(means, std::exchange(typed, std::exchange(at, "")));
         }
         const bool is_taken = means.starts_with("=");
-        words.push_back({part == "options" ? commands_in(at) : 0, at, typed,
-                         means.substr(is_taken ? 1 : 0), text, is_taken});
+        words.push_back({at, typed, means.substr(is_taken ? 1 : 0), text, is_taken});
     }
     return words;
 }
@@ -37,6 +36,12 @@ std::string plain(std::string_view typed) {
 /// `words` stand with blanks between them.
 bool is_among(std::string_view word, std::string_view words) {
     return std::ranges::count(split(words, ' '), word) > 0;
+}
+
+/// "merge plan", "every -clean" (all but one).
+bool is_named(std::string_view command, std::string_view at) {
+    return is_among(command, at) ||
+           (!command.empty() && is_among("every", at) && !is_among("-" + std::string(command), at));
 }
 
 std::string guess_text(std::string_view means, std::string_view text) {
@@ -56,16 +61,20 @@ const std::vector<TypedWord>& typed_values() {
     return words;
 }
 
-const TypedWord* find_typed_option(std::string_view typed, Command command) {
+const TypedWord* find_typed_option(std::string_view typed, const CommandRow& command) {
     typed.remove_prefix(std::min(typed.find_first_not_of('-'), typed.size()));
     const std::string name = replaced(std::string(typed), "-", "_");
-    const auto& rows = typed_options();
-    return find_where(rows, [&](const TypedWord& row) {
-        return is_among(name, row.typed) && (row.commands & bit_of(command)) != 0;
-    });
+    for (const std::string_view at : {command.name, command.passes_on}) {
+        for (const TypedWord& row : typed_options()) {
+            if (is_among(name, row.typed) && is_named(at, row.at)) {
+                return &row;
+            }
+        }
+    }
+    return nullptr;
 }
 
-std::string option_guess(std::string_view typed, Command command) {
+std::string option_guess(std::string_view typed, const CommandRow& command) {
     const TypedWord* const row = find_typed_option(typed, command);
     return row == nullptr ? "" : guess_text(row->means, row->text);
 }
@@ -88,7 +97,7 @@ std::string value_guess(std::string_view option, std::string_view typed,
     const std::string whole = plain(typed);
     const std::string value = whole.substr(whole.find(':') + 1);
     for (const TypedWord& row : typed_values()) {
-        if (row.option == name && is_among(value, row.typed)) {
+        if (row.at == name && is_among(value, row.typed)) {
             return guess_text(row.means, row.text);
         }
     }

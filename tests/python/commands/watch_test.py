@@ -9,7 +9,7 @@ from unittest import mock
 
 from shardweld_commands.command import IO, LOCKED, USAGE, Failed, Given
 from shardweld_commands.watch import books, steps
-from shardweld_commands.watch.request import moment_of, seconds_of, words_of
+from shardweld_commands.watch.request import words_of
 
 SECOND = 10**9
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -262,18 +262,6 @@ class ValuesTest(unittest.TestCase):
             with self.assertRaises(Failed) as refused:
                 words_of(Given({"then": [text]}), "then")
             self.assertEqual(refused.exception.code, USAGE)
-
-    def test_are_times(self):
-        for text, value in (("90", 90), ("1.5m", 90), ("2h", 7200), ("1d", 86400), (".5s", 0.5)):
-            self.assertEqual(seconds_of(Given({"interval": [text]}), "interval"), value)
-        for text in ("", "x", "1w", "-1", "1e3", "1m30s"):
-            with self.assertRaises(Failed):
-                seconds_of(Given({"interval": [text]}), "interval")
-        self.assertEqual(moment_of(Given({"stop_at": ["1700000000"]}), "stop_at"), 1700000000)
-        self.assertIsNone(moment_of(Given({}), "stop_at"))
-        for text in ("now", "2026-13-01T00:00"):
-            with self.assertRaises(Failed):
-                moment_of(Given({"stop_at": [text]}), "stop_at")
 
 
 if __name__ == "__main__":

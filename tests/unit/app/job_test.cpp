@@ -342,7 +342,7 @@ TEST(ParseOptions, tells_what_ranks_must_share_however_it_is_written) {
 TEST(TypedWords, mean_options_and_values_that_there_are) {
     for (const TypedWord& row : typed_options()) {
         for (const CommandRow& command : command_rows()) {
-            if ((row.commands & bit_of(command.command)) == 0 || row.means.empty()) {
+            if ((commands_in(row.at) & bit_of(command.command)) == 0 || row.means.empty()) {
                 continue;
             }
             for (const std::string_view word : split(row.means, ' ')) {
@@ -356,20 +356,20 @@ TEST(TypedWords, mean_options_and_values_that_there_are) {
                 const OptionRow* const known = find_option(typed);
                 EXPECT_TRUE(known == nullptr || !known->is_taken_by(command.command))
                     << command.name << " has " << typed;
-                EXPECT_EQ(find_typed_option(typed, command.command), &row)
+                EXPECT_EQ(find_typed_option(typed, command), &row)
                     << command.name << " has two rows of " << typed;
             }
         }
     }
     for (const TypedWord& row : typed_values()) {
-        if (row.option == "target") {
+        if (row.at == "target") {
             continue;  // of check, which reads these rows itself
         }
-        const OptionRow* const option = find_option(replaced(std::string(row.option), "-", "_"));
-        ASSERT_NE(option, nullptr) << row.option;
+        const OptionRow* const option = find_option(replaced(std::string(row.at), "-", "_"));
+        ASSERT_NE(option, nullptr) << row.at;
         EXPECT_TRUE(row.means.empty() || row.means.starts_with("--") ||
                     std::ranges::count(option->set.words, row.means) == 1)
-            << row.option << " " << row.means;
+            << row.at << " " << row.means;
     }
 }
 

@@ -10,7 +10,7 @@ from typing import Any, Dict, List, NamedTuple
 
 from ..text import counted, printable, table, wrapped
 from . import llama_cpp, sglang, tgi, transformers, vllm
-from ..command import STRICT, USAGE, Command, Failed, Given, complain
+from ..command import STRICT, Command, Failed, Given, complain, on_terminal
 from .model import Family, Finding, Loader, Model, family_of
 from .reading import read_directory
 from .rules import findings_of
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
         for one in self.findings:
             lines = [line for text in (one.text, f"hint: {one.hint}") for line in wrapped(text, 0, room if room > 24 else 1 << 20).splitlines()]
             rows += [("error" if one.is_fatal else "warning", one.rule, lines[0]), *(("", "", line) for line in lines[1:])]
-        return table("<<<", rows) + self.line()
+        return table("<<<", rows) + on_terminal(self.line(), sys.stdout)
 
     def fields(self) -> Dict[str, Any]:
         return {"ok": self.verdict == "ok", "dir": self.model.directory.path, "directory": self.model.directory.path, "target": self.model.loader.name, "tp": self.model.tp, "pp": self.model.pp, "verdict": self.verdict,
@@ -74,9 +74,7 @@ def read_model(path: str, loader: Loader, tp: int = 1, pp: int = 1) -> Model:
 
 def check(given: Given) -> int:
     """Of several directories those that cannot be read are told, and the worst code is returned."""
-    paths, targets, tp, pp = given.all("local_dir"), given.all("target") or ["transformers"], given.number("tp", 1), given.number("pp", 1)
-    if not paths:
-        raise Failed(USAGE, "no directory is given", f"usage: {COMMAND.usage}")
+    paths, targets, tp, pp = given.all("local_dir"), given.all("target") or ["transformers"], int(given.get("tp", "1")), int(given.get("pp", "1"))
     is_one, code = len(paths) == len(targets) == 1, 0
     answers: List[Answer] = []
     for path in paths:

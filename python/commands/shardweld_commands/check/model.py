@@ -1,11 +1,9 @@
 """What rules share: the directory with its configuration parsed, the weights that the loader reads, what the family has, and where findings go."""
 import functools
-import json
-import subprocess
 from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from ..command import INTERNAL, Failed, program, run
+from ..command import ask
 from ..files import is_whole, list_of, object_of, parsed, text_of
 from ..text import printable
 from .known import known_words, plain, without_head
@@ -106,15 +104,10 @@ class Family:
 @functools.lru_cache(maxsize=1)
 def family_of(directory: str) -> Family:
     """Nothing is said of what no recipe knows, and what is wrong with config.json is told by rules. Failed where the program does not answer."""
-    done = run(["recipes", "--config", directory, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    try:
-        told = json.loads(done.stdout)
-        expected = {row["name"]: Expected(tuple(row["shape"]), row["optional"], row["linear"], tuple(row["spellings"]), row["logical"]) for row in told["tensors"]}
-        return Family(told["recipe"], told["fault"], expected, frozenset(told["transformers_types"]), told["module_parts"],
-                      **{name: told[name] for name in ("passes", "needs", "roots", "renames", "renamed")})
-    except (ValueError, KeyError, TypeError):
-        raise Failed(INTERNAL, f"{program()} recipes did not print what a config.json stands for: {printable(done.stderr.strip())}",
-                     "take a program of the same version as this command") from None
+    told = ask(["recipes", "--config", directory])
+    expected = {row["name"]: Expected(tuple(row["shape"]), row["optional"], row["linear"], tuple(row["spellings"]), row["logical"]) for row in told["tensors"]}
+    return Family(told["recipe"], told["fault"], expected, frozenset(told["transformers_types"]), told["module_parts"],
+                  **{name: told[name] for name in ("passes", "needs", "roots", "renames", "renamed")})
 
 
 # Loaders and rules.

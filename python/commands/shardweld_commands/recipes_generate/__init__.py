@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from ..command import UNSUPPORTED, USAGE, Command, Failed, Given, run, say, show
+from ..command import UNSUPPORTED, Command, Failed, Given, run, say, show
 
 
 def _name_of(model_type: str) -> str:
@@ -25,8 +25,6 @@ def _name_of(model_type: str) -> str:
 
 def run_generate(given: Given) -> int:
     types = given.all("topic")
-    if not types:
-        raise Failed(USAGE, "recipes generate needs a model type", "name the model_type of config.json, as: shardweld recipes generate qwen9")
     try:
         import safetensors.torch  # noqa: F401
         import torch

@@ -7,7 +7,7 @@ import subprocess
 from ..command import TARGET, Command, Failed, Given
 from ..stop import Stop
 from .mounter import Mounter
-from .request import Request, moment_of, refuse_ranks, seconds_of
+from .request import Request, refuse_ranks
 from .steward import Steward
 from .voice import Voice, deadline
 
@@ -19,7 +19,7 @@ def _watch(given: Given) -> int:
         signal.signal(signal.SIGPIPE, signal.SIG_IGN)
         stop = Stop()
         asked = Request(given, stop)
-        stop.deadline = deadline(seconds_of(given, "stop_before"), moment_of(given, "stop_at"))
+        stop.deadline = deadline(given.seconds("stop_before"), given.seconds("stop_at"))
         if asked.is_polite:  # processor and disk are the trainer's first; what is run inherits it
             os.nice(19)
             if shutil.which("ionice"):

@@ -3,39 +3,15 @@ import os
 import re
 import shutil
 import subprocess
-import time
-from datetime import datetime
-from typing import List, Optional, Tuple
+from typing import List, Tuple
 
 from .. import command
 from ..command import NOT_FOUND, UNSUPPORTED, USAGE, Failed, Given
 from ..stop import Stop
 from .steps import ask
 
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _WORD = re.compile(r"""(?:[^\s'"\\]|\\.|'[^']*'|"(?:[^"\\]|\\.)*")+(?=\s|$)""", re.DOTALL)
 _PART = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)"|\\(.)""", re.DOTALL)
-
-
-def seconds_of(given: Given, name: str) -> Optional[float]:
-    if name not in given:
-        return None
-    found = re.fullmatch(r"(\d+\.?\d*|\.\d+)([smhd]?)", given.get(name))
-    if not found:
-        raise Failed(USAGE, f"--{name} {given.get(name)!r} is not a time", "give for example 90s, 5m or 2h")
-    return float(found[1]) * _UNITS[found[2]]
-
-
-def moment_of(given: Given, name: str) -> Optional[float]:
-    text = given.get(name)
-    if text.startswith("+"):
-        return time.time() + (seconds_of(Given({name: [text[1:]]}), name) or 0)
-    if not text or text.isdigit():
-        return float(text) if text else None
-    try:
-        return datetime.fromisoformat(text).timestamp()
-    except ValueError:
-        raise Failed(USAGE, f"--{name} {text!r} is no point in time", "give for example +50m, 2026-11-22T03:10 or seconds since 1970") from None
 
 
 def words_of(given: Given, name: str) -> Tuple[str, ...]:
@@ -71,26 +47,23 @@ class Request:
     """What a watch is asked for: Failed for what is known to be wrong before there is anything to merge."""
 
     def __init__(self, given: Given, stop: Stop) -> None:
-        for name, what in (("local_dir", "no run is given"), ("target_dir", "no target is given")):
-            if name not in given:
-                raise Failed(USAGE, what, "name the directory of the run and that of the outputs: shardweld watch RUN OUT")
         also = [found.groups() for found in (re.fullmatch(r"(.+?)(:[^/]*)?", text) for text in given.all("also")) if found]
         self.run, self.outs = os.path.realpath(given.get("local_dir")), [os.path.realpath(name) for name in (given.get("target_dir"), *(out for out, _ in also))]
         self.forms = [form or "" for _, form in also]  # of the outputs behind the first: ":fp32"
         self.launch, self.then = words_of(given, "launch"), words_of(given, "then")
-        self.interval: float = seconds_of(given, "interval") or (0 if "interval" in given else 30)
+        self.interval = float(given.get("interval", "30"))
         if not self.interval:
-            raise Failed(USAGE, f"--interval {given.get('interval')!r} leaves no time between two looks", "give for example 30s")
+            raise Failed(USAGE, "--interval 0 leaves no time between two looks", "give for example 30s")
         first = re.search(r"(\d+)\D*$", given.get("from", "0"))
         if not first:
             raise Failed(USAGE, f"--from {given.get('from')!r} is not a step", "give its number, or its directory's name")
-        self.first, self.every, self.keep = int(first[1]), given.number("every", 1), given.number("keep", 0)
-        self.idle_exit, self.until, self.metrics = seconds_of(given, "idle_exit"), given.get("until"), given.get("metrics")
+        self.first, self.every, self.keep = int(first[1]), int(given.get("every", "1")), int(given.get("keep", "0"))
+        self.idle_exit, self.until, self.metrics = given.seconds("idle_exit"), given.get("until"), given.get("metrics")
         self.skips_lost, self.is_polite = given.get("on_lost") == "skip", given.get("polite") != "no"
         self.delta_dir, self.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
         # Options of upload, in which {n} stands for the step's number, and of the merges.
         self.upload = [f"--{name}={given.get(name)}" for name in ("hf_upload_path", "revision", "hf_cli") if name in given] + ["--private"] * ("private" in given)
-        stop_at = moment_of(given, "stop_at")
+        stop_at = given.seconds("stop_at")
         self.merge = given.passed_on + [f"--stop_before={one}" for one in given.all("stop_before")] + ["--verbose"] * ("verbose" in given) + (
             [f"--stop_at={stop_at:.0f}"] if stop_at else [])
         self.is_mounted = "mount" in given

@@ -9,7 +9,6 @@ import hashlib
 import json
 import os
 import re
-import subprocess
 import time
 from dataclasses import dataclass, field
 from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
@@ -43,13 +42,9 @@ class Step:
         return os.path.join(self.directory, self.name)
 
 
-def ask(directory: str) -> Dict[str, Any]:
+def ask(directory: str) -> Any:
     """The saves below a directory and what trackers say of them. Failed with the program's own message."""
-    done = command.run(["inspect", directory, "--steps", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if done.returncode != 0:
-        raise command.Failed(done.returncode if done.returncode > 0 else command.INTERNAL, done.stderr.strip() or f"{directory} cannot be looked at")
-    told: Dict[str, Any] = json.loads(done.stdout)
-    return told
+    return command.ask(["inspect", directory, "--steps"])
 
 
 def _as_steps(rows: Sequence[Dict[str, Any]]) -> List[Step]:
