@@ -24,7 +24,7 @@ install "torch and transformers" torch numpy transformers safetensors accelerate
 # Their own requirements name versions older than the newest, or packages that need CUDA: what they import here is installed by name.
 install megatron-core --no-deps megatron-core
 install megatron-bridge --no-deps megatron-bridge megatron-energon nvidia-modelopt
-install deepspeed --no-deps deepspeed
+DS_BUILD_OPS=0 install deepspeed --no-deps deepspeed  # it compiles what it needs when it needs it
 install verl --no-deps verl
 install torch_checkpointing torch_checkpointing
 install "NeMo Automodel" --no-deps nemo-automodel

@@ -53,7 +53,7 @@ class Attacher {
             if (target.fold || module.magnitude || module.bias) {
                 throw Error(ErrorCode::unsupported,
                             "the adapter of " + printable(module.path) +
-                                " changes experts that another one changes, too, or with DoRA",
+                                " changes tensors that another one changes, too, or with DoRA",
                             kSplit);
             }
             const std::size_t rows = target.shape.size() - 2;

@@ -96,6 +96,16 @@ std::optional<std::pair<Along, Along>> related(const BoundLayout& target,
     return found;
 }
 
+/// How much of a parameter the model has in tensors.
+Index held_of(const LoraParameter& parameter, const ParameterSurroundings& known) {
+    Index held = 0;
+    for (const ParameterPart& part : parameter.parts) {
+        auto* const shape = find_value(known.shapes, part.target);
+        held += shape == nullptr ? 0 : volume_of(*shape, part.target);
+    }
+    return held;
+}
+
 /// Finds the parameters of one module.
 class ParameterFinder {
   public:
@@ -110,7 +120,7 @@ class ParameterFinder {
     /// and up has them in one dim, the output's.
     [[nodiscard]] std::optional<bool> is_transposed(const std::string& path) const {
         for (const auto& [line, captures] : lines_of(path)) {
-            for (const std::size_t k : {std::size_t{1}, std::size_t{2}}) {
+            for (std::size_t k = 1; k < 3 && line->layout.dims.size() == 3; ++k) {
                 if (std::ranges::any_of(line->layout.dims[k], [](const layout::LayoutItem& item) {
                         return !item.segments.empty();
                     })) {
@@ -128,8 +138,7 @@ class ParameterFinder {
         return known_.symbols->value(symbol, captures);
     }
 
-    /// The lines of the module's parameters: those of module trees, and the hub's where these have
-    /// none of the name.
+    /// The lines of the module's parameters: those of module trees, and the hub's of other names.
     [[nodiscard]] FoundLines lines_of(const std::string& path) const {
         FoundLines found;
         std::set<std::string> names;
@@ -151,7 +160,8 @@ class ParameterFinder {
                                                       const std::string& path) const {
         const std::string& text = line.name.text;
         const std::size_t dot = text.rfind('.');
-        if (line.layout.dims.size() != 3 || dot == std::string::npos || !counts_matrices(line)) {
+        const bool is_weight = line.layout.dims.size() == 2 && text.ends_with(".weight");
+        if (dot == std::string::npos || !(is_weight || counts_matrices(line))) {
             return std::nullopt;
         }
         const auto value_of = [&](const std::string& symbol) { return value(symbol, {}); };
@@ -165,21 +175,26 @@ class ParameterFinder {
 
     [[nodiscard]] bool counts_matrices(const Line& line) const {
         const layout::Dim& first = line.layout.dims.front();
-        return first.size() == 1 && first.front().segments.empty() &&
-               known_.symbols->is_index(first.front().name);
+        return line.layout.dims.size() == 3 && first.size() == 1 &&
+               first.front().segments.empty() && known_.symbols->is_index(first.front().name);
     }
 
     [[nodiscard]] std::vector<LoraParameter> by_lines(const std::string& path) const {
         std::vector<LoraParameter> found;
         for (const auto& [line, captures] : lines_of(path)) {
             const BoundLayout bound = bind(*line, captures);
+            const std::vector<Index>& shape = bound.shape();
             LoraParameter one;
-            one.path = path + line->name.text.substr(line->name.text.rfind('.'));
-            one.n_batches = bound.shape()[0];
-            one.n_first = bound.shape()[1];
-            one.n_second = bound.shape()[2];
+            one.is_matrix = shape.size() == 2;
+            one.path =
+                path + (one.is_matrix ? "" : line->name.text.substr(line->name.text.rfind('.')));
+            one.n_batches = one.is_matrix ? 1 : shape[0];
+            one.n_first = shape[shape.size() - 2];
+            one.n_second = shape.back();
             add_parts(*line, captures, bound, one);
-            found.push_back(std::move(one));
+            if (!one.is_matrix || held_of(one, known_) == shape[0] * shape[1]) {
+                found.push_back(std::move(one));
+            }
         }
         return found;
     }
@@ -380,18 +395,15 @@ LoraParameter choose(const Module& module, const ParameterFinder& finder, Order&
 
 void require_parts(const Module& module, const LoraParameter& parameter,
                    const ParameterSurroundings& known) {
-    Index held = 0;
     for (const ParameterPart& part : parameter.parts) {
-        auto* const target = find_value(known.shapes, part.target);
-        if (target == nullptr) {
+        if (!known.shapes.contains(part.target)) {
             throw Error(ErrorCode::mismatch,
                         "the adapter changes " + printable(parameter.path) + ", but " +
                             printable(part.target) + " is not stored",
                         "give the model that the adapter was trained on with --base");
         }
-        held += volume_of(*target, part.target);
     }
-    if (held != parameter.n_batches * parameter.n_first * parameter.n_second) {
+    if (held_of(parameter, known) != parameter.n_batches * parameter.n_first * parameter.n_second) {
         refuse_factors(module, "change " + printable(parameter.path) +
                                    ", which the model holds in another order of its elements");
     }
@@ -451,7 +463,7 @@ ResolvedParameters resolve_parameters(std::span<Module> modules,
         require_parts(module, one, surroundings);
         module.path = one.path;
         module.rank /= one.n_batches;
-        module.is_parameter = true;
+        module.is_parameter = module.is_parameter || !one.is_matrix;
         resolved.by_module.emplace(i, std::move(one));
     }
     return resolved;

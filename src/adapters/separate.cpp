@@ -341,6 +341,9 @@ ChangedWeights changed_weights(const Catalogue& catalogue) {
         if (name.role == TensorRole::factor) {
             changed.by_factors.insert(name.module_name + ".weight");
         }
+        if (name.role == TensorRole::rows) {
+            changed.by_rows.insert(name.module_name + ".weight");
+        }
         const bool is_wrapped = read_name(stored).role == TensorRole::wrapped;
         if (name.role == TensorRole::whole || (name.role == TensorRole::saved && !is_wrapped)) {
             changed.as_whole.insert(name.module_name);

@@ -62,6 +62,7 @@ bool holds_wrapped(const catalogue::Catalogue& catalogue);
 struct ChangedWeights {
     std::set<std::string> by_factors;
     std::set<std::string> as_whole;  ///< trained, or saved with the adapter for their new rows
+    std::set<std::string> by_rows;   ///< of single tokens
 };
 
 ChangedWeights changed_weights(const catalogue::Catalogue& catalogue);

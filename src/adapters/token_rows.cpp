@@ -1,5 +1,6 @@
 #include "token_rows.hpp"
 
+#include <optional>
 #include <set>
 
 #include <nlohmann/json.hpp>
@@ -41,8 +42,8 @@ std::vector<Index> tokens_in(const nlohmann::ordered_json& list, const ConfigFil
     return tokens;
 }
 
-}  // namespace
-
+/// The tokens stated for this module apart from others; nullopt where other modules are named, one
+/// list for all, or none.
 std::optional<std::vector<Index>> own_tokens_of(const ConfigFile& config, const std::string& path) {
     const auto stated = stated_tokens(config);
     if (!stated.is_object()) {
@@ -54,6 +55,14 @@ std::optional<std::vector<Index>> own_tokens_of(const ConfigFile& config, const 
         }
     }
     return std::nullopt;
+}
+
+}  // namespace
+
+bool has_own_tokens(const ConfigFile& config, const std::string& head,
+                    const std::string& embedding) {
+    const auto tokens = own_tokens_of(config, head);
+    return tokens && tokens != own_tokens_of(config, embedding);
 }
 
 std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,

@@ -2,7 +2,6 @@
 // in the place of the base's, as PEFT's TrainableTokensLayer merges them (peft 0.21).
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,10 +11,11 @@
 
 namespace shardweld::adapters {
 
-/// The tokens that adapter_config.json states for this module apart from others; nullopt where it
-/// names other modules, one list for all, or none. Error(mismatch) for what is no list of tokens,
-/// each once.
-std::optional<std::vector<Index>> own_tokens_of(const ConfigFile& config, const std::string& path);
+/// Whether adapter_config.json states tokens of its own for a head that is tied to an embedding:
+/// then the rows of each are trained apart. Error(mismatch) for what is no list of tokens, each
+/// once.
+bool has_own_tokens(const ConfigFile& config, const std::string& head,
+                    const std::string& embedding);
 
 /// What is stored of them. Error(mismatch) where nothing says which tokens they are, or of how many
 /// others, and where tokens are named of which nothing is stored.

@@ -16,6 +16,7 @@ grep -q '^# Not written as Megatron.s legacy files: no checkpoint' "$WORK/out" |
 expect_code 0 "$SHARDWELD" recipes mixtral
 grep -q '^# Checked against megatron legacy: mixtral-ep2-pp2-legacy-bf16' "$WORK/out" || fail "recipes mixtral does not say what it was checked against"
 expect_code 2 "$SHARDWELD" recipes no_such_family && expect_text "no_such_family"
+expect_code 5 "$SHARDWELD" recipes olmo_hybrid && expect_text "cut in parts of several sizes"
 
 # A recipe for a family that has none: suggested from a finished model, it makes what the model has.
 py "$TESTS/data/hf_names/phi3.json" "$WORK/new" <<'P' || fail "cannot make a model"

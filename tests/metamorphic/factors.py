@@ -175,7 +175,8 @@ class Factors:
                     add_factors.add(made[0], name, seed, options)
                 else:
                     rows, cols = shapes[name]  # those that fill up a vocabulary are as many as ranks want
-                    whole = (rows * n_ranks, cols) if re.search("word_embeddings|output_layer", name) else self.whole_shapes[name]
+                    is_filled = re.search("word_embeddings|output_layer", name) and (rows, cols) != tuple(self.whole_shapes[name])
+                    whole = (rows * n_ranks, cols) if is_filled else self.whole_shapes[name]
                     add_factors.add_to_ranks(made, name, seed, whole, options)
             for save in made:
                 save.write()

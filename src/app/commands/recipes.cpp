@@ -231,8 +231,13 @@ std::string json_of_text(const std::string& text) {
         collect_list(library.recipes(), [](const models::Recipe* recipe) { return recipe->name; });
     const std::string meant = suggestion(name, known);
     const std::string list = "shardweld recipes lists them";
-    throw Error(ErrorCode::usage, "there is no recipe or dialect " + printable(name),
-                meant.empty() ? list : meant + " (" + list + ")");
+    const std::string why = models::refusal_of(name);
+    throw Error(
+        why.empty() ? ErrorCode::usage : ErrorCode::unsupported,
+        "there is no recipe or dialect " + printable(name) +
+            (why.empty() ? ""
+                         : ", and none could be made of " + models::saving_library() + ": " + why),
+        meant.empty() ? list : meant + " (" + list + ")");
 }
 
 }  // namespace

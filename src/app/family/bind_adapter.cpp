@@ -140,8 +140,9 @@ class AdapterBinder {
             const auto kept = rows_of(rule.b);
             if (model_.symbols->holds(rule.condition) && copy != adapter.tensors.end() &&
                 kept != adapter.tensors.end() &&
-                !adapters::own_tokens_of(sources_.adapter_config,
-                                         adapters::read_name(copy->name).module_name)) {
+                !adapters::has_own_tokens(sources_.adapter_config,
+                                          adapters::read_name(copy->name).module_name,
+                                          adapters::read_name(kept->name).module_name)) {
                 adapters::join_copy(*kept, std::move(*copy));
                 adapter.tensors.erase(copy);
             }

@@ -30,14 +30,6 @@ class Folder {
 
     void fold(std::vector<plan::Target> factors, std::vector<adapters::Module> modules,
               const std::vector<adapters::TokenRows>& rows) {
-        if (!rows.empty() && model_.choice.is_untied) {
-            throw Error(ErrorCode::unsupported,
-                        "the adapter changes head or embedding, which the base has in one matrix, "
-                        "and rows of " +
-                            printable(rows.front().path) +
-                            ", which are in both: what of it each of them has, only PEFT knows",
-                        "use --lora split, and load base and adapter with peft");
-        }
         for (plan::Target& target : factors) {
             target.file = kFactors;
         }

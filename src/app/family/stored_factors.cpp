@@ -24,12 +24,12 @@ namespace {
 void undo_rank_order(catalogue::Tensor& tensor, Index n_ranks, const std::vector<Index>& ends) {
     const std::size_t rows = tensor.shape.size() - 2;
     const Index of_rank = tensor.shape[rows] / n_ranks;
+    const bool is_even = std::ranges::all_of(ends, [&](Index end) { return end % n_ranks == 0; });
     std::vector<catalogue::Piece> pieces;
     for (const catalogue::Piece& piece : tensor.pieces) {
         const Index rank = piece.patch.axes[rows].lo / of_rank;
-        if (piece.patch.axes[rows].extent != of_rank ||
-            piece.patch.axes[rows].lo != rank * of_rank ||
-            std::ranges::any_of(ends, [&](Index end) { return end % n_ranks != 0; })) {
+        if (!is_even || piece.patch.axes[rows].extent != of_rank ||
+            piece.patch.axes[rows].lo != rank * of_rank) {
             throw Error(ErrorCode::unsupported,
                         "the pieces of " + printable(tensor.name) + " are not the rows of " +
                             std::to_string(n_ranks) +

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -11,6 +12,7 @@
 
 #include "adapters/peft_names.hpp"
 #include "adapters/separate.hpp"
+#include "adapters/token_rows.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/config_fields.hpp"
 #include "core/json.hpp"
@@ -31,6 +33,7 @@ using catalogue::Catalogue;
 using models::SameRule;
 
 constexpr const char* kTied = "tie_word_embeddings";
+constexpr const char* kAtEnds = "embedding or head";
 constexpr const char* kSplitInstead =
     "use --lora split, and load base and adapter with peft: it keeps them apart";
 
@@ -83,6 +86,32 @@ Change change_of(const SameRule& rule, const HeldModel& prepared, const ChangedW
         }
     }
     return change;
+}
+
+/// Rows of single tokens are those of both, unless the head has tokens of its own.
+void add_token_rows(const SameRule& rule, const HeldModel& prepared,
+                    const std::set<std::string>& weights, Change& change) {
+    const auto module_called = [&](const std::string& logical) {
+        auto* const weight = find_where(
+            weights, [&](const std::string& name) { return is_called(prepared, logical, name); });
+        return weight == nullptr ? "" : weight->substr(0, weight->rfind('.'));
+    };
+    const std::string head = module_called(rule.a);
+    const std::string embedding = module_called(rule.b);
+    if (!head.empty() &&
+        (embedding.empty() ||
+         adapters::has_own_tokens(prepared.files.adapter_config, head, embedding))) {
+        change.head = head + ".weight";
+        change.embedding = embedding.empty() ? change.embedding : embedding + ".weight";
+        change.is_by_factors = true;
+    } else if ((prepared.choice.is_untied || change.unties()) && !(head + embedding).empty()) {
+        throw Error(ErrorCode::unsupported,
+                    "the adapter changes head or embedding, which the base has in one matrix, "
+                    "and rows of " +
+                        printable(embedding.empty() ? head : embedding) +
+                        ", which are in both: what of it each of them has, only PEFT knows",
+                    kSplitInstead);
+    }
 }
 
 /// The name under which a logical tensor would be stored; "" where the model has none.
@@ -194,23 +223,34 @@ bool is_language_class(const HeldModel& prepared) {
     return !names.empty() && is_known_as(names.front(), "class with a language model's head");
 }
 
+/// The last part of the name of the module that has a weight.
+std::string last_module(const std::string& weight) {
+    const std::string module = weight.substr(0, weight.rfind('.'));
+    return module.substr(module.rfind('.') + 1);
+}
+
 /// Recipes know what stands for both; where they have no head names and config.json alone tell.
 void require_apart_without_recipe(const HeldModel& prepared, const Catalogue& catalogue) {
     const ChangedWeights changed = changed_by_adapter(prepared, catalogue);
+    std::set<std::string> stored;
+    std::set<std::string> ends;
+    catalogue::each_name(catalogue, [&](const std::string& name) {
+        const adapters::PeftName peft = adapters::read_name(name);
+        const std::string last = last_module(peft.module_name);
+        if (peft.module_name.ends_with(".weight") && is_known_as(last, kAtEnds)) {
+            stored.insert(peft.module_name);
+            ends.insert(last);
+        }
+    });
     std::string found;
-    for (const auto* const weights : {&changed.by_factors, &changed.as_whole}) {
+    for (const auto* const weights : {&changed.by_factors, &changed.as_whole, &changed.by_rows}) {
         for (const std::string& weight : *weights) {
-            const std::string module = weight.substr(0, weight.rfind('.'));
-            const std::string last = module.substr(module.rfind('.') + 1);
-            found = is_known_as(last, "embedding or head") ? weight : found;
+            const bool is_found = is_known_as(last_module(weight), kAtEnds) &&
+                                  !(weights == &changed.by_rows && stored.contains(weight));
+            found = is_found ? weight : found;
         }
     }
-    const auto is_head = [](const std::string* name) {
-        const adapters::PeftName peft = adapters::read_name(*name);
-        return peft.role != TensorRole::factor && (peft.module_name.ends_with("lm_head.weight") ||
-                                                   peft.module_name.ends_with("embed_out.weight"));
-    };
-    const bool has_head = std::ranges::any_of(catalogue::distinct_names(catalogue), is_head);
+    const bool has_head = ends.size() > 1;
     const auto stated = prepared.config.integer(kTied);
     if (!found.empty() && is_language_class(prepared) && (stated ? *stated != 0 : !has_head)) {
         throw Error(ErrorCode::unsupported,
@@ -269,8 +309,11 @@ HeldModel prepare_for_fold(ModelFiles files, JobModel choice, Catalogue& catalog
     }
     const ChangedWeights changed = changed_by_adapter(tied, catalogue);
     const std::vector<SameRule> pairs = pairs_of(tied);
-    auto changes = collect_list<Change>(
-        pairs, [&](const SameRule& rule) { return change_of(rule, tied, changed); });
+    auto changes = collect_list<Change>(pairs, [&](const SameRule& rule) {
+        Change change = change_of(rule, tied, changed);
+        add_token_rows(rule, tied, changed.by_rows, change);
+        return change;
+    });
     if (!choice.is_untied && std::ranges::none_of(changes, &Change::unties)) {
         return tied;
     }
