@@ -3,7 +3,7 @@
 # What was skipped, and why, stands at the end.
 source "$(dirname "${BASH_SOURCE[0]}")/setup.sh"
 
-install_packages libgtest-dev libtorch-dev hdf5-tools util-linux iproute2 munge slurmctld slurmd slurm-client clang-format dpkg-dev file man-db tcl \
+install_packages libgtest-dev libtorch-dev hdf5-tools util-linux iproute2 munge slurmctld slurmd slurm-client clang clang-format dpkg-dev file man-db tcl \
     python3-dev python3-numpy python3-xxhash python3-zstandard libfuse3-dev fuse3
 build_shardweld "$ROOT/build" ON ON
 "$ROOT/scripts/check_style.sh"
