@@ -16,7 +16,7 @@ shift $(($# > 0 ? 1 : 0))
 # Left out: limits of memory, which no sanitizer can hold (it reserves terabytes and keeps what was freed).
 left_out=(hostile hostile_slow memory_limit)
 for name in "${left_out[@]}"; do
-    [[ -e "$ROOT/tests/cli/${name}_test.sh" ]] || { echo "no such test: $name" >&2; exit 2; }
+    [[ -e "$ROOT/tests/cli/${name}_test.sh" || -e "$ROOT/tests/cases/$name.txt" ]] || { echo "no such test: $name" >&2; exit 2; }
 done
 # What runs threads.
 threaded='^unit_(app|execute|io|process)$' # ... and every merge
@@ -26,7 +26,7 @@ status=0
 # tests KIND NAME REGULAR-EXPRESSION [options of ctest]. No randomised addresses: TSan of GCC 12 does not know the ranges of newer kernels.
 tests() {
     setarch -R ctest --no-tests=error --test-dir "$ROOT/build-$1" --output-on-failure --output-junit "$ROOT/build-$1/results-$2.xml" -R "$3" \
-        -E "^cli_($(IFS='|' && echo "${left_out[*]}"))_test\$" "${@:4}" || status=1
+        -E "^cli_($(IFS='|' && echo "${left_out[*]}"))(_test)?\$" "${@:4}" || status=1
 }
 
 install_packages libgtest-dev hdf5-tools

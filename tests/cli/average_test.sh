@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Several checkpoints in one model: averages and deltas of mixed frameworks, types and grids against Python's own arithmetic, the same bytes
-# at any number of ranks with both strategies; what is refused; a merge that goes on where it was killed.
+# at any number of ranks with both strategies; a merge that goes on where it was killed. What is refused: tests/cases/average.txt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/merge_cases.sh"
 
@@ -45,14 +45,6 @@ PYTHON
         done
     done
     ways=$((ways + 1))
-}
-
-# refused CODE TEXT [options]
-refused() {
-    local code="$1" text="$2"
-    shift 2
-    expect_code "$code" "$SHARDWELD" merge --target_dir "$WORK/none" --no_fsync -q "$@" && expect_text "$text"
-    expect_absent "$WORK/none"
 }
 
 # FSDP, DCP and finished models of one family, in bf16, fp16 and fp32.
@@ -121,41 +113,10 @@ sources=("${sources[@]:1}")
 mixed delta 0.5,-0.25,0.125 "one_legacy one_fsdp one_zero3 one_torch_dist" --delta "$WORK/one_legacy.made/source" --scale 0.5,-0.25,0.125 \
     "${config[@]}"
 
-# Weights are divided by their sum, and said; those that add up to 1 are as they were given.
-expect_code 0 "$SHARDWELD" merge --average "$WORK/fp32" "$WORK/fp16" "$WORK/half" --no_fsync -q
-for weights in 1,1 0.5,0.5 3,3; do
-    expect_code 0 "$SHARDWELD" merge --average --average_weights "$weights" "$WORK/fp32" "$WORK/fp16" "$WORK/halves" --no_fsync --overwrite
-    expect_text "average of 2: 0.5, 0.5"
-    same_tensors "$WORK/halves" "$WORK/half" "weights $weights"
-done
-expect_text "(--average_weights 3,3, divided by their sum)"
-
-# What is no average.
-refused 2 "an average needs two checkpoints" --average "$WORK/fp32"
-refused 2 "--average_weights has 3 numbers for 2 checkpoints" --average --average_weights 1,2,3 "$WORK/fp32" "$WORK/fp16"
-refused 2 "add --average" --average_decay 0.5 --local_dir "$WORK/fp32"
-refused 2 "exclude each other" --average --average_decay 0.5 --average_weights 1,2 "$WORK/fp32" "$WORK/fp16"
-refused 2 "exclude each other" --average --delta "$WORK/fp32" --scale 1 "$WORK/fp32" "$WORK/fp16"
-refused 2 "--task_arithmetic needs --scale" --delta "$WORK/fp32" "$WORK/fp16"
-refused 2 "--average_weights 1,-1 add up to 0" --average --average_weights 1,-1 "$WORK/fp32" "$WORK/fp16"
-refused 2 "add up to -3" --average --average_weights -1,-2 "$WORK/fp32" "$WORK/fp16"
-refused 2 "is no list of numbers" --average --average_weights 1,x "$WORK/fp32" "$WORK/fp16"
-refused 3 "does not exist" --average "$WORK/fp32" "$WORK/nowhere"
-# Other models: shapes, names, integers that differ, floats of 8 bits, adapters.
-refused 6 "in $WORK/tp4" --average "$WORK/fp32" "$WORK/tp4"
-float8="$torch/fsdp2_w2_float8/source"
-refused 5 "quantised weights cannot be added up" --average "$float8" "$float8"
-lora="$torch/fsdp2_lora_w2_fp32_qwen2/source"
-refused 5 "cannot be added up" --average "$lora" "$lora"
-expect_code 0 "$SHARDWELD" merge --average "$lora" "$lora" "$WORK/dropped" --lora drop --no_fsync -q
 # Integers are taken as they are, and must be the same in all.
 deepspeed="$TESTS/data/deepspeed/zero2_w2_tied"
 alone counted "$deepspeed/source" --hf_config "$deepspeed/hf"
 python3 "$MIX" vary "$WORK/counted" "$WORK/recounted" F32 4
 sources=("$deepspeed/source" "$WORK/recounted")
 mixed average "" "counted recounted" --average --hf_config "$deepspeed/hf"
-python3 "$TESTS/support/edit_safetensors.py" "$WORK/recounted/model.safetensors" put model.extra_count 0 0100000000000077
-refused 6 "model.extra_count holds no floats and differs between the checkpoints" --average "${sources[@]}" --hf_config "$deepspeed/hf"
-python3 "$TESTS/support/edit_safetensors.py" "$WORK/recounted/model.safetensors" drop model.extra_count
-refused 6 "is not in $WORK/recounted: model.extra_count" --average "${sources[@]}" --hf_config "$deepspeed/hf"
 finish

@@ -18,6 +18,7 @@ A merge that is refused says one error line and leaves nothing; one that is not 
     let NAME = TEXT            $NAME stands for it; a later `let` wins
     on FIXTURE [OPTIONS]       a fresh copy of tests/data/FIXTURE, or of a directory
     do CHANGES                 of the copy
+    with WORDS                 stand in front of every command from here on, as `env A=B`; nothing: no words any more
     for A B = x y, z w         the lines up to `end`, with $A and $B of each
     #                          a comment
 
@@ -40,6 +41,7 @@ from case_checks import Checks, Failure, require, sums_of
 ENVIRONMENT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1", "OMPI_MCA_mpi_yield_when_idle": "1",
                "OMPI_MCA_hwloc_base_binding_policy": "none", "OMPI_MCA_odls_base_sigkill_timeout": "0", "HF_HUB_OFFLINE": "1"}
 PIECE = re.compile(r'(\s+)|([|;])|"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s|;"\']+)')
+OWN = {"W", "T", "place", "copy"}
 ESCAPED = {"n": "\n", "0": "\0"}
 
 
@@ -83,7 +85,7 @@ class Table:
     def __init__(self, program, work):
         self.program, self.changes, self.checks = program, Changes(self), Checks(self)
         self.names = {"data": os.path.join(TESTS, "data"), "W": work, "place": os.path.join(work, "place"), "T": os.path.join(work, "T")}
-        self.fixture, self.options, self.n_ways, self.n_rows, self.n_failed = "", [], 0, 0, 0
+        self.before, self.fixture, self.options, self.n_ways, self.n_rows, self.n_failed = [], "", [], 0, 0, 0
 
     def run(self, code, command, keep=True):
         ended = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=180, env={**os.environ, **ENVIRONMENT, "TMPDIR": self.names["T"]})
@@ -114,10 +116,13 @@ class Table:
         word, _, rest = text.partition(" ")
         if word == "let":
             name, _, value = rest.partition("=")
+            require(name.strip() not in OWN, f"${name.strip()} is the table's own")  # some of them are removed with all that is in them
             self.names[name.strip()] = " ".join(words_of(value, self.names)[0][0]) if value.strip() else ""
         elif word == "on":
             [[[self.fixture, *self.options]]] = words_of(rest, self.names)
             self.fresh()
+        elif word == "with":
+            self.before = words_of(rest, self.names)[0][0] if rest else []
         elif word == "do":
             self.changes.do(words_of(rest, self.names)[0])
         else:
@@ -146,9 +151,9 @@ class Table:
         if ":" in arguments:
             at = arguments.index(":")
             first = ["-n", "1", self.program, *arguments[:at]]
-            return ["mpirun", *first, ":", *first, *arguments[at + 1:]]
+            return [*self.before, "mpirun", *first, ":", *first, *arguments[at + 1:]]
         ranks = ranks or (3 if os.environ.get("SHARDWELD_ALL_RANKS") else 0)
-        return [*(["mpirun", "-n", str(ranks)] if ranks else []), self.program, *arguments]
+        return [*self.before, *(["mpirun", "-n", str(ranks)] if ranks else []), self.program, *arguments]
 
     def merging(self, options):
         if options[:1] == [">"]:

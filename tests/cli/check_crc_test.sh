@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# CRC-32 of torch's records: one flipped bit of what is used ends a merge, whoever reads it, in whatever parts and for whatever.
+# CRC-32 of torch's records: one flipped bit of what is used ends a merge, whoever reads it, in whatever parts and for whatever. What is compared,
+# and what describes the tensors: tests/cases/check_crc.txt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/resume_lib.sh"
 data="$TESTS/data"
@@ -108,127 +109,6 @@ for launcher in "" "mpirun -n 3"; do
     expect_code 0 $launcher "$SHARDWELD" merge "${part[@]}" --target_dir "$WORK/none" --check_crc off
     rm -rf "$WORK/none"
 done
-
-# What test, diff and --base compare, on either side.
-bin="$data/hf/qwen2-tied-bin-zip-2-files"
-rm -rf "$WORK/copy"
-cp -r "$bin" "$WORK/copy"
-expect_code 0 mpirun -n 2 "$SHARDWELD" diff "$bin" "$WORK/copy"
-read -r file at size _ <<<"$(records "$WORK/copy" | tail -1)"
-flip "$file" "$at"
-for pair in "$bin $WORK/copy" "$WORK/copy $bin"; do
-    for launcher in "" "mpirun -n 3"; do
-        expect_code 4 $launcher "$SHARDWELD" diff $pair && expect_text "error: record " && expect_text "/$(basename "$file")"
-        expect_code 13 $launcher "$SHARDWELD" diff $pair --check_crc off
-    done
-done
-expect_code 4 mpirun -n 2 "$SHARDWELD" test --local_dir "$WORK/copy" --backend hf --test_hf_dir "$bin" && expect_text "has the CRC-32"
-for launcher in "" "mpirun -n 3"; do
-    rm -rf "$WORK/none"
-    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" -q && expect_text "error: record " && expect_text "/$(basename "$file")"
-    expect_absent "$WORK/none"
-    expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$bin" --backend hf --base "$WORK/copy" --target_dir "$WORK/none" --check_crc off
-    expect_text "1 of "
-done
-
-# Ways to say it.
-expect_code 2 "$SHARDWELD" merge --local_dir "$WORK/copy" --target_dir "$WORK/none" --check_crc=sometimes
-expect_text "invalid value 'sometimes' for --check_crc (choose before, during or off)"
-
-# --check_crc before: all records in a pass of its own.
-# flipped CASE FILE RECORD: a copy of a checkpoint with one bit of a record changed, in $WORK/copy.
-flipped() {
-    rm -rf "$WORK/copy"
-    cp -r "$data/$1" "$WORK/copy"
-    read -r file at size _ <<<"$(records "$WORK/copy" | grep "/$2 .*/$3\$")"
-    flip "$file" $((at + size / 2))
-}
-for case in torch/fsdp1_w2_fp32_llama megatron/llama-tp4-legacy-bf16 megatron/qwen2-tp2-pp2-torchdist-bf16 torch/dcp_w2_bf16_qwen2; do
-    rm -rf "$WORK/checked"
-    merge_case "$data/$case" "$WORK/checked" 2 --check_crc --report "$report"
-    python3 -c 'import json, sys
-phase = next(p for p in json.load(open(sys.argv[1]))["phases"] if p["name"] == "check_crc")
-sys.exit(phase["bytes_read"] == 0)' "$report" || fail "$case: no checksum was looked at"
-done
-flipped torch/fsdp1_w2_fp32_llama model_world_size_2_rank_1.pt data/3
-for launcher in "" "mpirun -n 3"; do
-    rm -rf "$WORK/none"
-    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc -q
-    expect_text "error: record "
-    expect_text "where: file $WORK/copy/source/model_world_size_2_rank_1.pt"
-    expect_text "/data/3 ("
-    expect_text "has the CRC-32"
-    expect_absent "$WORK/none"
-    expect_code 0 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc off -q
-done
-# One byte of the embedding: only a checksum can tell.
-rm -rf "$WORK/copy"
-cp -r "$data/torch/fsdp1_w2_fp32_llama" "$WORK/copy"
-printf '\237' | dd of="$WORK/copy/source/model_world_size_2_rank_1.pt" bs=1 seek=12388 conv=notrunc status=none
-for launcher in "" "mpirun -n 2"; do
-    rm -rf "$WORK/none"
-    expect_code 4 $launcher "$SHARDWELD" merge --local_dir "$WORK/copy/source" --target_dir "$WORK/none" --check_crc -q
-    expect_text "error: record model_world_size_2_rank_1/data/0 (7680 bytes at 12288, tensor model.embed_tokens.weight) has the CRC-32 8dcfa62c, the file says 5d0fa3d1"
-    expect_absent "$WORK/none"
-done
-# changed CASE PYTHON: a copy of a checkpoint; PYTHON changes the bytes b of one of its torch files.
-changed() {
-    case="$1"
-    rm -rf "$WORK/copy"
-    cp -r "$data/$1" "$WORK/copy"
-    copied="$WORK/copy/source"
-    [[ -d "$copied" ]] || copied="$WORK/copy"
-    python3 - "$copied" "$2" <<'P' || fail "cannot change $1"
-import pathlib, re, sys
-for path in sorted((p for p in pathlib.Path(sys.argv[1]).rglob("*") if p.suffix in (".pt", ".bin", ".distcp")), reverse=True):
-    b = bytearray(path.read_bytes())
-    exec(sys.argv[2])
-    if b != path.read_bytes():
-        path.write_bytes(b)
-        sys.exit()
-sys.exit("nothing was changed")
-P
-}
-
-# crc_only CODE TEXT: $WORK/copy is merged with --check_crc off, and ends so with the others.
-crc_only() {
-    local config=() run code="$1"
-    [[ ! -d "$WORK/copy/hf" ]] || config=(--hf_config "$WORK/copy/hf")
-    [[ "$case" != hf/* ]] || config+=(--backend hf)
-    rm -rf "$WORK/none"
-    expect_code 0 "$SHARDWELD" merge --local_dir "$copied" --target_dir "$WORK/none" --check_crc off "${config[@]}" -q
-    for run in "$SHARDWELD" "mpirun -n 2 $SHARDWELD --check_crc" "$SHARDWELD --check_crc before" "mpirun -n 2 $SHARDWELD --check-crc=during"; do
-        rm -rf "$WORK/none"
-        expect_code "$code" ${run/"$SHARDWELD"/"$SHARDWELD" merge} --local_dir "$copied" --target_dir "$WORK/none" "${config[@]}" || continue
-        expect_text "$2"
-        ((code == 0)) || expect_absent "$WORK/none"
-    done
-}
-
-# What describes the tensors: two names change places; in every format, the name of a device, which nothing depends on.
-changed torch/fsdp1_w2_fp32_llama 'k, v = (b.index(b"layers.0.self_attn.%c_proj" % c) + 19 for c in b"kv"); b[k], b[v] = b[v], b[k]'
-crc_only 4 "record model_world_size_2_rank_1/data.pkl has the CRC-32 e148a11c, the file says bd013134"
-expect_text "model_world_size_2_rank_1.pt"
-for case in torch/fsdp2_w12_bf16_qwen2 megatron/llama-tp4-legacy-bf16 megatron/qwen2-tp2-pp2-torchdist-bf16 torch/dcp_w2_bf16_qwen2 hf/qwen2-tied-bin-zip-2-files; do
-    changed "$case" 'for m in re.finditer(rb"X.\0\0\0(cpu|cuda)", bytes(b), re.S): b[m.start(1)] = 120'
-    crc_only 4 "data.pkl has the CRC-32"
-done
-# A checksum that is not stated is not compared, and counted.
-changed torch/fsdp1_w2_fp32_llama 'i = b.rindex(b"PK\1\2", 0, b.rindex(b"_rank_1/data/3")); b[i + 16:i + 20] = bytes(4)'
-crc_only 0 "41 of 41 input checksums match (1 record states none)"
-changed torch/fsdp1_w2_fp32_llama 'i = b.rindex(b"PK\1\2", 0, b.rindex(b"_rank_1/byteorder")); b[i + 16] ^= 1'
-for when in off before during; do
-    rm -rf "$WORK/none"
-    # The serialization_id is made of checksums, too: without looking at any, two of them contradict each other.
-    code=4 text="byteorder has the CRC-32"
-    [[ "$when" != off ]] || code=6 text="its serialization_id ends in"
-    expect_code "$code" "$SHARDWELD" merge --local_dir "$copied" --target_dir "$WORK/none" --check_crc "$when" && expect_text "$text"
-    expect_absent "$WORK/none"
-done
-
-hf="$data/torch/dcp_hf_w2_bf16_qwen2"
-expect_code 0 "$SHARDWELD" merge --local_dir "$hf/source" --hf_config "$hf/hf" --target_dir "$WORK/shards" --check_crc
-expect_text "the input has no checksums"
 
 # A run that goes on knows what the one before has read, also of records that were read in part; what is still to be read is checked.
 make_big

@@ -109,4 +109,7 @@ expect_code 0 mpirun -n 2 "$SHARDWELD" merge --local_dir "$CASE/source" --hf_con
 # The config's file in the current directory stands for that directory.
 (cd "$CASE/hf" && "$SHARDWELD" merge --local_dir "$CASE/source" --hf_config config.json --target_dir "$WORK/by_file" -q) || fail "--hf_config config.json"
 same_as_expected "$CASE" "$WORK/by_file"
+# The current directory is the target; a report goes with the model that it is of.
+(cd "$WORK/by_file" && merge_case "$CASE" . 0 --overwrite && [[ -s shardweld_report.json ]] && merge_case "$CASE" . 0 --overwrite --report none) || fail "merges into the current directory"
+expect_absent "$WORK/by_file/shardweld_report.json"
 finish

@@ -32,12 +32,11 @@ expect_unread() {
     [[ "$found" == "$code" ]] || fail "exit code $found without a reader, expected $code: $*"
 }
 
-# drop_report ARGUMENTS: removes the report of an earlier merge where the command gives its place: it is another model's, mostly. Not where
-# $KEEP_REPORTS is set.
+# drop_report ARGUMENTS: removes the report of an earlier merge where the command gives its place: it is another model's, mostly.
 drop_report() {
     local last=''
     for word in "$@"; do
-        if [[ "$last" == --report && -z "${KEEP_REPORTS:-}" && " $* " =~ " merge "|" test " && -f "$word" && ! -L "$word" ]] && grep -qs '"tool": {' "$word"; then
+        if [[ "$last" == --report && " $* " =~ " merge "|" test " && -f "$word" && ! -L "$word" ]] && grep -qs '"tool": {' "$word"; then
             rm -f "$word"
         fi
         last="$word"

@@ -1,22 +1,14 @@
 #!/usr/bin/env bash
-# What stands in the way of a merge is said at once and before anything is written, by merge and plan alike: memory, rights, room, archives. What
-# config.json, target and report stand in is rows of tests/cases/preflight_config.txt.
+# What stands in the way of a merge is said at once and before anything is written, by merge and plan alike: rights, room, archives. What
+# config.json, target, report, memory and warnings stand in is rows of tests/cases/preflight_config.txt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/errors.sh"
 fsdp=torch/fsdp1_w2_fp32_llama
 legacy=megatron/llama-tp4-legacy-bf16
 
-# planned CODE TEXT...: plan of the same merge ends so, too; what it prints stays in $WORK/out.
-planned() {
-    expect_code "$1" "$SHARDWELD" plan --local_dir "$source" --target_dir "$target" "${options[@]}" -q "${more[@]}" || return
-    for text in "${@:2}"; do
-        expect_text "$text"
-    done
-}
-
 # Whether quotas are known belongs to the plan of a target; the report says the same.
 start "$fsdp"
-planned 0
+expect_code 0 "$SHARDWELD" plan --local_dir "$source" --target_dir "$target" -q
 told="$(sed -n 's/^quotas *//p' "$WORK/out")"
 merge_copy 2 --report "$WORK/report.json"
 expect_code 0 "${merging[@]}"
@@ -25,30 +17,6 @@ import json, sys
 quotas = json.load(open(sys.argv[1]))["quotas"]
 assert sys.argv[2] == ("checked: " + ", ".join(quotas) if quotas else "unknown on this file system"), quotas
 P
-
-# Memory that the job does not have.
-start "$fsdp"
-for ranks in 0 2; do
-    SLURM_MEM_PER_NODE=1 refused "memory of the job" 9 "$ranks" "rank" "but the job may use 1.05 MB there" "--mem"
-done
-export SLURM_MEM_PER_NODE=4000
-accepted "enough memory"
-unset SLURM_MEM_PER_NODE
-
-# Warnings under --strict are problems beside the others, all of them; the others' codes go before.
-start torch/hsdp2_w4_missing_files
-with_tokenizer "$source"
-mv "$source"/model_*rank_0.pt "$WORK/outside.pt"
-ln -s "$WORK/outside.pt" "$source/model_world_size_4_rank_0.pt"
-more=(--strict)
-for ranks in 0 2; do
-    SLURM_MEM_PER_NODE=1 refused "memory and warnings" 9 "$ranks" "3 problems, nothing was written" "but the job may use 1.05 MB there" "(memory)" \
-        "(links_outside, an error under --strict)" "(replica_absent, an error under --strict)"
-    refused "two warnings" 14 "$ranks" "2 problems, nothing was written" "(links_outside, an error under --strict)" "(replica_absent, an error under --strict)"
-done
-sed -i 's/"vocab_size": [0-9]*/"vocab_size": 600/' "$source/huggingface/config.json"
-refused "a warning and a config" 6 0 "3 problems, nothing was written" "another model's" "(mismatch)" "(links_outside, an error under --strict)"
-more=()
 
 # Rights, as a user who has few.
 as_other=()

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `report` shows what a run's report says: in the terminal, and as a page that a browser takes.
+# `report` shows what a run's report says: in the terminal, and as a page that a browser takes. What is no report: tests/cases/report.txt.
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 CASE="$WORK/llama"
 cp -r "$TESTS/data/megatron/llama-tp2-pp2-vpp2-legacy-bf16" "$CASE"
@@ -100,32 +100,4 @@ open(sys.argv[1], "w").write(json.dumps(seen))
 P
 expect_code 0 "$SHARDWELD" report "$WORK/hidden.json" --html "$WORK/hidden.html"
 grep -r "$secret" "$WORK"/hidden* "$WORK/out" --exclude=hidden.json && fail "secrets are shown"
-
-# A run that failed has a report that shows why.
-expect_code 2 "$SHARDWELD" merge --local_dir "$CASE/source" --target_dir "$WORK/none" --report "$WORK/failed.json"
-expect_code 0 "$SHARDWELD" report "$WORK/failed.json" && shows "with code"
-
-# What is no report.
-expect_code 3 "$SHARDWELD" report "$WORK/nowhere.json"
-echo '{"schema": 1' >"$WORK/cut.json"
-expect_code 4 "$SHARDWELD" report "$WORK/cut.json" && expect_text "is no report of a run"
-expect_code 3 "$SHARDWELD" report "$WORK"
-expect_code 2 "$SHARDWELD" report && expect_text "--local_dir"
-expect_code 7 "$SHARDWELD" report "$report" --html "$WORK/no/such/page.html"
-
-# A file system's hostile things: each ends with one message, and nothing is replaced that is no page.
-mkdir "$WORK/odd" && mkfifo "$WORK/odd/shardweld_report.json" && ln -s loop "$WORK/loop" && ln -s "$report" "$WORK/link" && truncate -s 2G "$WORK/huge"
-expect_code 5 "$SHARDWELD" report "$WORK/odd" && expect_text "a FIFO"
-expect_code 5 "$SHARDWELD" report /dev/null
-expect_code 7 "$SHARDWELD" report "$WORK/loop"
-expect_code 4 "$SHARDWELD" report "$WORK/huge"
-expect_code 0 "$SHARDWELD" report "$WORK/link"
-cp "$report" "$WORK/kept"
-for place in "$WORK/odd/shardweld_report.json" "$WORK/odd" "$WORK/kept"; do
-    expect_code 7 "$SHARDWELD" report "$report" --html "$place" && expect_text "is left as it is"
-done
-cmp -s "$report" "$WORK/kept" || fail "a file that is no page was replaced"
-ln -s page.html "$WORK/page_link"
-expect_code 0 "$SHARDWELD" report "$report" --html "$WORK/page_link" && [[ -L "$WORK/page_link" ]] || fail "a link to a page did not stay one"
-[[ -z "$(find "$WORK" -name '*.partial*')" ]] || fail "files were left behind"
 finish

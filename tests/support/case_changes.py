@@ -1,4 +1,5 @@
 """What the rows of tests/cases do to a copy of a checkpoint before a run of the program; tests/support/damage.py has more."""
+import array
 import glob
 import hashlib
 import json
@@ -94,9 +95,9 @@ class Changes:
         path.write_bytes(text.encode() + path.read_bytes())
 
     def put(self, name, at, value):
-        """Bytes in hex."""
+        """Bytes in hex; a place below zero is counted from the end."""
         with open(self.path(name), "r+b") as file:
-            file.seek(int(at))
+            file.seek(int(at), os.SEEK_END if int(at) < 0 else os.SEEK_SET)
             file.write(bytes.fromhex(value))
 
     def sums(self, name):
@@ -152,6 +153,30 @@ class Changes:
                 put_json(fields, where, value)
         text = (json.dumps(fields)[:-1] + again + "}").encode()
         path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+    def change(self, name, code):
+        """Python's CODE changes `root`: what a pickle or a file of JSON holds, or the tensors of a .safetensors file."""
+        for path in self.paths(name):
+            edit = lambda root: exec(code, {"root": root})
+            if path.endswith(".json"):
+                content = json.loads(pathlib.Path(path).read_text(encoding="utf-8"))
+                edit(content)
+                pathlib.Path(path).write_text(json.dumps(content), encoding="utf-8")
+            elif path.endswith(".safetensors"):
+                tensors = edit_safetensors.read(path)
+                edit(tensors)
+                edit_safetensors.write(path, tensors)
+            else:
+                damage.change(path, edit)
+
+    def states(self, code):
+        """Python's CODE changes `param`, `exp_avg` and `exp_avg_sq` beside a model: arrays of floats by the names of their parameters."""
+        files = {state: self.path(f"optimizer/{state}.safetensors") for state in ("param", "exp_avg", "exp_avg_sq")}
+        stored = {state: edit_safetensors.read(file) for state, file in files.items()}
+        values = {state: {name: array.array("f", bytes(data)) for name, (_, _, data) in tensors.items()} for state, tensors in stored.items()}
+        exec(code, values)
+        for state, tensors in stored.items():
+            edit_safetensors.write(files[state], {name: [*tensor[:2], values[state][name].tobytes()] for name, tensor in tensors.items()})
 
     def tokenizer(self):
         """A file of it beside each config.json: most fixtures have none, and --strict counts that."""

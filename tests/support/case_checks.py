@@ -80,6 +80,16 @@ class Checks:
         """A program of tests/support with a file of the target and arguments."""
         self.table.run(0, [sys.executable, os.path.join(SUPPORT, program + ".py"), self.path(name), *arguments], keep=False)
 
+    def same_states(self, expected):
+        """Weights, masters and moments bit by bit; step, settings and what decays."""
+        self.same("model.safetensors", os.path.join(expected, "model.safetensors"))
+        for state in ("param", "exp_avg", "exp_avg_sq"):
+            self.same(f"optimizer/{state}.safetensors", os.path.join(expected, f"{state}.safetensors"))
+        told, wanted = (json.loads(pathlib.Path(path).read_text()) for path in (self.path("optimizer/optimizer.json"), os.path.join(expected, "optimizer.json")))
+        groups = {frozenset(group.get("params", [])): group["weight_decay"] for group in told["groups"]}
+        require(told["step"] == wanted["step"] and all(group[name] == wanted[name] for group in told["groups"] for name in ("lr", "betas")), told)
+        require(all(groups.get(frozenset(group["params"])) == group["weight_decay"] for group in wanted.get("groups", [])), groups)
+
     def near(self, name, expected, size="1e-6"):
         self.table.run(0, [self.table.program, "diff", self.path(name), expected, "--atol", size, "--rtol", size], keep=False)
 
@@ -205,6 +215,34 @@ class Checks:
         for text in texts:
             require(text in self.table.out, f"no {text!r} in standard output: {self.table.out[:600]}")
 
+    def out_of(self, text, report, where):
+        """Standard output has this text and, behind it, what a file of JSON says."""
+        self.out(text + str(json_at(json.loads(pathlib.Path(self.path(report)).read_text(encoding="utf-8")), where)))
+
+    def verified(self, *names):
+        """By the program, with the report that stands in the directory or behind `=`."""
+        for name, _, report in (name.partition("=") for name in names):
+            self.table.run(0, [self.table.program, "verify", self.path(name), "-q", *(["--report", report] if report else [])], keep=False)
+
+    def same_reads(self, *reports):
+        """Bytes of tensors that all ranks have read."""
+        told = [json.loads(pathlib.Path(self.path(report)).read_text(encoding="utf-8")) for report in reports]
+        read = [sum(phase["bytes_read"] for phase in one["phases"] if phase["name"] == "execute") for one in told]
+        require(len(set(read)) == 1, f"{reports} tell of {read} bytes read")
+
+    def flips(self, name, *patterns):
+        """verify finds one bit that is changed in the middle of a file or at its end."""
+        folder = pathlib.Path(self.path(name))
+        files = sorted({path for pattern in patterns for path in folder.glob(pattern) if path.is_file()})
+        require(files, f"no file of {name} is {patterns}")
+        for path in files:
+            kept = path.read_bytes()
+            for at in (len(kept) // 2, len(kept) - 1):
+                path.write_bytes(kept[:at] + bytes([kept[at] ^ 1]) + kept[at + 1:])
+                code = subprocess.run([self.table.program, "verify", folder], capture_output=True).returncode
+                require(code in (4, 13), f"{path} with a changed byte at {at}: verify ends with {code}")
+            path.write_bytes(kept)
+
     def text(self, name, *texts):
         found = pathlib.Path(self.path(name)).read_text(encoding="utf-8")
         for text in texts:
@@ -256,6 +294,11 @@ class Checks:
 
     def dtypes(self, name, *dtypes):
         require({tensor[0] for tensor in edit_safetensors.read(self.path(name)).values()} == set(dtypes), f"{name} has other dtypes")
+
+    def of_dtype(self, name, dtype, *tensors):
+        """These tensors alone have it."""
+        found = [tensor for tensor, (own, _, _) in edit_safetensors.read(self.path(name)).items() if own == dtype]
+        require(sorted(found) == sorted(tensors), f"{name} has {dtype} in {found}")
 
     def loads(self, program, modules, requirement, *arguments):
         """A program of tests/support in a Python that has the modules, $SHARDWELD_PYTHON or python3; skipped loudly without, a failure where

@@ -2,6 +2,7 @@
 """slow.py FAULT FILE [NAME]: makes a file of some megabytes that costs a careless reader hours, by sharing, repeating or nesting."""
 import io
 import json
+import pathlib
 import struct
 import sys
 import zipfile
@@ -177,6 +178,14 @@ def empty_lists(path):
     """A pickle of empty lists."""
     with open(path, "wb") as file:
         file.write(b"\x80\x04" + b"]" * 60_000_000)
+
+
+def files(path):
+    """Beside shards and one level below, all empty."""
+    pathlib.Path(path, "more").mkdir()
+    for number in range(20000):
+        pathlib.Path(path, f"junk_{number}.pt").touch()
+        pathlib.Path(path, "more", str(number)).touch()
 
 
 def main():
