@@ -1,7 +1,7 @@
 # Shared by the tests of stopped and resumed merges and of damaged bytes; source it after lib.sh.
 unset OMPI_MCA_odls_base_sigkill_timeout  # ranks that are stopped need their second
 MAKE="$(dirname "$SHARDWELD")/make_checkpoint"
-SLOW=(--no_fsync --bw_limit 300MB) # some seconds for what make_big makes
+SLOW=(--no_fsync --bw_limit 150MB) # some seconds for what make_big makes
 JOURNAL=".merged.shardweld-partial/journal"
 
 # flip FILE OFFSET: another bit there.
@@ -88,11 +88,11 @@ PYTHON
 stopped() {
     rm -rf "$WORK/merged" "$WORK"/.merged*
     merge_of big 2 "${SLOW[@]}" "$@"
-    signalled USR1 ranks 11 100
+    signalled USR1 ranks 11 50
 }
 
 make_big() {
-    "$MAKE" --gb 0.4 --tp 4 "$WORK/big" >/dev/null || fail "make_checkpoint"
+    "$MAKE" --gb 0.2 --tp 4 "$WORK/big" >/dev/null || fail "make_checkpoint"
     merge_of big 2 --no_fsync -q --report "$WORK/reference.json"
     expect_code 0 "${command[@]}"
     mv "$WORK/merged" "$WORK/reference"

@@ -18,7 +18,7 @@ eventually_reads_back() {
 for case in "USR1 ranks direct" "USR2 launcher collective" "TERM one direct" "USR1 one collective" "TERM ranks collective"; do
     read -r signal who strategy <<<"$case"
     merge_of big 3 "${SLOW[@]}" --strategy "$strategy"
-    signalled "$signal" "$who" 11 100
+    signalled "$signal" "$who" 11 50
     expect_text "ed by SIG$signal"
     expect_text "are kept in $WORK/.merged.shardweld-partial"
     expect_text "the same command continues from there"
@@ -30,25 +30,25 @@ done
 # Without a launcher, as in an interactive session.
 for signal in INT USR2; do
     merge_of big 0 "${SLOW[@]}"
-    signalled "$signal" ranks 11 100
+    signalled "$signal" ranks 11 50
     merge_of big 0 --no_fsync
     resumed 20
 done
 
 # Killed: the code is the system's or the launcher's, and what was written down is there.
 merge_of big 3 "${SLOW[@]}"
-signalled KILL one 137 200
+signalled KILL one 137 100
 merge_of big 3 --no_fsync
 resumed 40
 merge_of big 0 "${SLOW[@]}" --strategy direct
-signalled KILL ranks 137 300
+signalled KILL ranks 137 150
 merge_of big 0 --no_fsync
 resumed 70
 
 # What a run that was stopped has read back is not read again, as long as nobody has touched the files; else it is.
 for touched in no yes; do
     stopped
-    merge_of big 2 --no_fsync --bw_limit 30MB
+    merge_of big 2 --no_fsync --bw_limit 15MB
     "${command[@]}" >"$WORK/out" 2>"$WORK/err" &
     job=$!
     eventually_reads_back
@@ -60,7 +60,7 @@ for touched in no yes; do
     resumed 20
     again="$(reported resume bytes_read_back_earlier)"
     if [[ $touched == no ]]; then
-        ((again > 10000000)) || fail "$again bytes were not read again"
+        ((again > 5000000)) || fail "$again bytes were not read again"
     else
         ((again == 0 && $(reported resume bytes_redone) > 0)) || fail "files that were touched: $again bytes were not read again"
     fi
@@ -77,7 +77,7 @@ stopped
 for ranks in 3 1; do
     before="$(blocks)"
     merge_of big "$ranks" "${SLOW[@]}" --resume
-    signalled USR1 ranks 11 $((before + 40))
+    signalled USR1 ranks 11 $((before + 20))
 done
 merge_of big 4
 resumed 40
@@ -87,10 +87,10 @@ if [[ -e "$(dirname "$SHARDWELD")/shardweld_hdf5.so" ]]; then
     for who in "USR1 ranks 11" "KILL one 137"; do
         read -r signal who code <<<"$who"
         merge_of big 2 "${SLOW[@]}" --output_format hdf5
-        signalled "$signal" "$who" "$code" 100
+        signalled "$signal" "$who" "$code" 50
         merge_of big 3 --no_fsync --output_format hdf5 --resume --report "$WORK/report.json"
         expect_code 0 "${command[@]}"
-        python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["resume"]["bytes_reused"] < 80e6)' "$WORK/report.json" ||
+        python3 -c 'import json, sys; sys.exit(json.load(open(sys.argv[1]))["resume"]["bytes_reused"] < 40e6)' "$WORK/report.json" ||
             fail "hdf5: little was reused"
         mv "$WORK/merged" "$WORK/hdf5"
         expect_code 0 "$SHARDWELD" merge --backend hdf5 --local_dir "$WORK/hdf5" --target_dir "$WORK/back" --no_fsync -q
@@ -102,12 +102,12 @@ else
 fi
 
 # Many files, cut at odd places; small rounds and a cast; and what is synced goes on from what was not.
-options=(--max_shard_size 31MB --memory_limit 2MiB --dtype fp32)
+options=(--max_shard_size 16MB --memory_limit 2MiB --dtype fp32)
 merge_of big 3 "${options[@]}" --no_fsync -q --report "$WORK/reference.json"
 expect_code 0 "${command[@]}"
 rm -rf "$WORK/reference" && mv "$WORK/merged" "$WORK/reference"
 merge_of big 3 "${options[@]}" "${SLOW[@]}"
-signalled KILL one 137 200
+signalled KILL one 137 100
 merge_of big 2 "${options[@]}"
 resumed 20
 finish

@@ -18,7 +18,7 @@ for ranks in 0 3; do
     expect_nothing_left
 done
 # It comes while tensors move; by Slurm's variable, or by what squeue says.
-slower=(--no_fsync --bw_limit 60MB) # longer than the seconds that are left
+slower=(--no_fsync --bw_limit 30MB) # longer than the seconds that are left
 merge_of big 2 "${slower[@]}" --stop_before 57s
 SLURM_JOB_END_TIME=$(($(date +%s) + 60)) expect_code 11 "${command[@]}"
 expect_text "stopped before the job ends"
@@ -59,7 +59,7 @@ rm -rf "$WORK/logs" "$WORK/merged"
 # A rank that stands still ends all, under either strategy; so does one that is stuck in a file.
 for strategy in direct collective; do
     merge_of big 3 "${SLOW[@]}" --strategy "$strategy" --stall_timeout 2s
-    begin 40
+    begin 20
     frozen="$(head -1 <<<"$ranks")"
     number="$(tr '\0' '\n' <"/proc/$frozen/environ" | sed -n 's/^OMPI_COMM_WORLD_RANK=//p')"
     kill -STOP "$frozen"
@@ -79,7 +79,7 @@ done
 
 # Two merges into one target: the second names the first; one that is dead is no hindrance.
 merge_of big 2 "${SLOW[@]}"
-SLURM_JOB_ID=4242 begin 20
+SLURM_JOB_ID=4242 begin 10
 merge_of big 0 --no_fsync --resume
 expect_code 15 "${command[@]}"
 expect_text "another run is writing $WORK/merged: process $(head -1 <<<"$ranks") of job 4242 on host $(hostname) holds $WORK/.merged.shardweld-lock"

@@ -24,7 +24,7 @@ find_hf() {
         echo "$beside"
     else
         "$python" -m venv "$WORK/venv" >/dev/null 2>&1 || return 1
-        timeout 120 "$WORK/venv/bin/pip" install -q --disable-pip-version-check huggingface_hub >/dev/null 2>&1 || return 1
+        timeout 120 "$WORK/venv/bin/pip" install -q --disable-pip-version-check --no-compile huggingface_hub >/dev/null 2>&1 || return 1
         echo "$WORK/venv/bin/hf"
     fi
 }
