@@ -11,6 +11,7 @@ import json
 import logging
 import os
 import pathlib
+import pickle
 import random
 import re
 import shutil
@@ -20,9 +21,11 @@ import sys
 import tempfile
 import threading
 import time
+import types
 import unittest
 import zipfile
 from concurrent.futures import ThreadPoolExecutor
+from unittest import mock
 
 import numpy as np
 
@@ -213,6 +216,15 @@ class Reading(BesideMerge):
             cut.write_bytes(data)
             with self.assertRaises(shardweld.Corrupt):
                 shardweld.load_file(cut)
+        theirs = types.ModuleType("safetensors")
+        theirs.SafetensorError = type("SafetensorError", (Exception,), {})
+        with mock.patch.dict(sys.modules, safetensors=theirs), shardweld.safe_open(path) as opened:
+            for wrong, ours in ((lambda: shardweld.load_file(cut), shardweld.Corrupt), (lambda: opened["no"], shardweld.UnknownName),
+                                (lambda: opened.get_slice(name)[1000000], IndexError)):
+                with self.assertRaises(theirs.SafetensorError) as raised:
+                    wrong()
+                self.assertIsInstance(raised.exception, ours)
+                self.assertEqual(str(pickle.loads(pickle.dumps(raised.exception))), str(raised.exception))
 
     def test_the_notebook_of_the_documents_runs(self):
         page = (DATA.resolve().parents[1] / "docs/using/python.md").read_text(encoding="utf-8")

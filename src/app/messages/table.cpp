@@ -40,15 +40,16 @@ std::size_t columns_of_one(char32_t point) {
     return found == kOthers.end() ? 1 : found->each;
 }
 
-/// Where a line goes on that is broken: below its second cell if it has two, else behind its own
-/// indent.
+/// Where a line goes on that is broken: below its second cell if it has two and that one's first
+/// word fits there, else behind its own indent.
 std::size_t indent_of(std::string_view line, std::size_t width) {
     const std::size_t first = std::min(line.find_first_not_of(' '), line.size());
     const std::size_t gap = line.find("  ", first);
     const std::size_t second = line.find_first_not_of(' ', gap);
     const bool has_two = gap != std::string_view::npos && second != std::string_view::npos &&
                          line.find("  ", second) == std::string_view::npos;
-    return has_two && 2 * second <= width ? second : first + 2;
+    const bool fits = columns_of(line.substr(0, line.find(' ', second))) <= width;
+    return has_two && fits && 2 * second <= width ? second : first + 2;
 }
 
 /// Whether a cell of the line is a command. Prose begins with the program's name, too, but at the

@@ -115,6 +115,11 @@ class TextTest(unittest.TestCase):
         self.assertEqual((text.percent(1, 8), text.percent(1, 0)), ("12.5 %", "0.0 %"))
         self.assertEqual((text.bar(1, 1000000), text.bar(5, 10), text.bar(0, 10)), ("#", "#" * 12, ""))
 
+    def test_lines_are_as_broad_as_columns(self):
+        self.assertEqual(text.fitted("a  训练训练 run", 10), "a\n  训练训练\n  run")
+        self.assertEqual(text.fitted("  shardweld merge 训练 b\nshort  line", 18), "  shardweld \\\n    merge 训练 b\nshort  line")
+        self.assertEqual(text.wrapped("训练 训练 ab", 2, 8), "训练\n  训练\n  ab\n")
+
     def test_nothing_unseen_is_printed(self):
         self.assertEqual(text.printable("a\x1b\u202e\xe9"), "a\\x1b\\xe2\\x80\\xae\xe9")
         self.assertEqual(text.printable("abcdef", 3), "abc...")
