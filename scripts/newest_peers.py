@@ -495,8 +495,8 @@ def main():
             for line in changes(found, known.get(name, {})):
                 print(f"  {line}", flush=True)
             known[name] = found
-    if record:
-        KNOWN.write_text(json.dumps(known, indent=1) + "\n")
+            if record:
+                KNOWN.write_text(json.dumps(known, indent=1) + "\n")
     sys.exit(n_wrong > 0)
 
 
