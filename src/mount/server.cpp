@@ -10,8 +10,6 @@
 #include <cstdio>
 #include <fstream>
 #include <fuse_lowlevel.h>
-#include <mutex>
-#include <thread>
 #include <utility>
 
 #include <sys/stat.h>
@@ -34,8 +32,7 @@ constexpr double kForEver_s = 86400;
 constexpr unsigned kRequest = 1U << 20U;
 // Several requests are under way at a time.
 constexpr unsigned kReadAhead = 8 * kRequest;
-// libfuse has 10 threads.
-constexpr unsigned kThreads = 10;
+constexpr unsigned kThreads = 10;  // libfuse's most
 constexpr unsigned kMostReaders = 8;
 // Between two looks at reads that are not answered.
 constexpr auto kLook = std::chrono::milliseconds(200);
@@ -165,6 +162,7 @@ const fuse_lowlevel_ops& Server::operations() {
         made.init = [](void*, fuse_conn_info* kernel) {
             kernel->max_readahead = kReadAhead;
             kernel->max_read = kRequest;
+            kernel->want &= ~unsigned{FUSE_CAP_ASYNC_DIO};  // its readers outlive a kill
             kernel->max_background = 4 * kThreads;
         };
         made.lookup = [](fuse_req_t request, fuse_ino_t parent, const char* name) {
