@@ -55,8 +55,13 @@ std::vector<std::string> merge_words(const Job& job) {
     return words;
 }
 
+/// The command as it is typed: some have two words.
+std::string typed_name(const CommandRow& command) {
+    return replaced(std::string(command.name), "-", " ");
+}
+
 [[noreturn]] void refuse_command(const std::string& message, const CommandRow& command) {
-    refuse(message, "shardweld " + std::string(command.name) + " --help lists the options");
+    refuse(message, "shardweld " + typed_name(command) + " --help lists the options");
 }
 [[noreturn]] void refuse_unknown(const std::string& argument, const std::string& typed,
                                  const CommandRow& command) {
@@ -79,9 +84,9 @@ std::vector<std::string> merge_words(const Job& job) {
     std::vector<std::string_view> takers = collect_list<std::string_view>(
         command_rows(), &CommandRow::name,
         [&](const CommandRow& other) { return row.is_taken_by(other.command); });
-    refuse(name + " is not an option of " + std::string(command.name),
+    refuse(name + " is not an option of " + typed_name(command),
            guess.empty() ? "it is one of " + joined(takers, ", ") + "; shardweld " +
-                               std::string(command.name) + " --help lists its own"
+                               typed_name(command) + " --help lists its own"
                          : guess);
 }
 
