@@ -174,8 +174,9 @@ class Factors:
                 if n_ranks == 1:
                     add_factors.add(made[0], name, seed, options)
                 else:
-                    rows, cols = shapes[name]  # those that fill up a vocabulary are as many as ranks want
-                    is_filled = re.search("word_embeddings|output_layer", name) and (rows, cols) != tuple(self.whole_shapes[name])
+                    # Rows that fill up a vocabulary are as many as ranks want; the one row of a value head is every rank's.
+                    rows, cols = shapes[name]
+                    is_filled = re.search("word_embeddings|output_layer", name) and rows > 1
                     whole = (rows * n_ranks, cols) if is_filled else self.whole_shapes[name]
                     add_factors.add_to_ranks(made, name, seed, whole, options)
             for save in made:
