@@ -66,7 +66,7 @@ for part in ("Rank<th>", "<td><code>"):
 P
 if command -v chromium >/dev/null; then
     expect_code 0 chromium --headless --no-sandbox --disable-gpu --dump-dom "file://$WORK/page.html"
-    shows "ended well" "Where every byte went"
+    shows "succeeded" "Where every byte went"
     # As wide as a phone, wherever the widest words stand.
     echo "<iframe id=f src='page.html' style='width:360px'></iframe><script>f.onload = () => document.title = 'wide ' + f.contentDocument.documentElement.scrollWidth</script>" >"$WORK/phone.html"
     expect_code 0 chromium --headless --no-sandbox --disable-gpu --allow-file-access-from-files --dump-dom "file://$WORK/phone.html"
