@@ -174,9 +174,9 @@ class Factors:
                 if n_ranks == 1:
                     add_factors.add(made[0], name, seed, options)
                 else:
-                    # Rows that fill up a vocabulary are as many as ranks want; the one row of a value head is every rank's.
+                    # Rows that fill up a vocabulary are as many as ranks want; those of a head for labels or values are every rank's.
                     rows, cols = shapes[name]
-                    is_filled = re.search("word_embeddings|output_layer", name) and rows > 1
+                    is_filled = re.search("word_embeddings|output_layer", name) and len({save.bytes_of(name) for save in made}) > 1
                     whole = (rows * n_ranks, cols) if is_filled else self.whole_shapes[name]
                     add_factors.add_to_ranks(made, name, seed, whole, options)
             for save in made:

@@ -50,6 +50,12 @@ class Save:
     def record(self, key):
         return damage.record_name(self.records, f"data/{key}")
 
+    def bytes_of(self, name):
+        """Of an fp32 tensor."""
+        like = self.tensor(name)
+        begin, (rows, cols) = 4 * like.args[1], like.args[2]
+        return bytes(self.records[self.record(like.args[0].fields[2])][begin:begin + 4 * rows * cols])
+
     def put(self, name, like, shape, data):
         """A tensor of its own storage, otherwise as another one."""
         storage = damage.Storage(like.args[0].fields)
