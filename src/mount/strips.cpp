@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "mpi/comm.hpp"
+
 namespace shardweld::mount {
 
 void Strips::read(std::size_t file, Bytes offset, std::span<std::byte> out) {
@@ -68,7 +70,7 @@ std::unique_ptr<std::byte[]> Strips::free_memory() {
 
 void Strips::make(const Key& key, KeptStrip& entry, std::unique_lock<std::mutex>& lock) {
     lock.unlock();
-    entry.failure = failure_of([&] {
+    entry.failure = mpi::error_of([&] {
         const auto& [file, begin] = key;
         const Bytes size = std::min(kStrip, files_.files()[file].size - begin);
         files_.read(file, begin, {entry.bytes.get(), size});

@@ -42,17 +42,6 @@ bool meets(Bytes place, Bytes size, Bytes begin, Bytes end) {
 
 }  // namespace
 
-std::optional<Error> failure_of(const std::function<void()>& work) {
-    try {
-        work();
-        return std::nullopt;
-    } catch (const Error& error) {
-        return error;
-    } catch (const std::exception& error) {
-        return Error(ErrorCode::internal, error.what());
-    }
-}
-
 UnwrittenFiles::UnwrittenFiles(app::Unwritten& model, const std::string& card) : model_(model) {
     settle_frames();
     const plan::Plan& plan = model.plan();

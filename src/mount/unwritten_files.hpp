@@ -19,7 +19,6 @@
 #include "execute/listeners/stated_sums.hpp"
 #include "outputs/format.hpp"
 #include "publish/assets.hpp"
-#include "shardweld/error.hpp"
 
 namespace shardweld::mount {
 
@@ -28,9 +27,6 @@ using GivesUp = std::function<bool()>;
 
 /// What is made at once of a file whose parts cost as much as strips.
 inline constexpr Bytes kStrip = Bytes{4} << 20U;
-
-/// The Error by which a piece of work ends; none: it has succeeded.
-std::optional<Error> failure_of(const std::function<void()>& work);
 
 /// A file as a directory shows it.
 struct ServedFile {
