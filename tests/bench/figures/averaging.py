@@ -21,8 +21,8 @@ def key(gb, ranks, cache):
 def _make(place, gb, parent):
     os.makedirs(parent)
     for seed, layout in enumerate(LAYOUTS):
-        model = Model(layout, "bf16", gb)
-        process.run([place.program("make_checkpoint"), "--format", layout, *model.made_with(), "--seed", str(seed), os.path.join(parent, str(seed))], place.log)
+        model = Model(layout, "bf16", gb, seed=seed)
+        process.run([place.program("make_checkpoint"), "--format", layout, *model.made_with(), os.path.join(parent, str(seed))], place.log)
 
 
 def _report_in(path):

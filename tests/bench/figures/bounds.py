@@ -67,7 +67,7 @@ def _beside_better(record, known):
 
 _MERGE = {"kind": "merge", "ranks": 2}
 _PLAIN, _CAST = dict(_MERGE, dtype="bf16"), dict(_MERGE, dtype="fp32_bf16")
-_FSDP, _MEGATRON, _ZERO = ({"kind": f"peer-{name}"} for name in ("verl_fsdp", "verl_megatron", "zero_to_fp32"))
+_FSDP, _MEGATRON, _ZERO, _MERGEKIT, _PEFT, _LLAMA_CPP = ({"kind": f"peer-{name}"} for name in ("verl_fsdp", "verl_megatron", "zero_to_fp32", "mergekit", "peft", "llama_cpp"))
 
 BOUNDS = (
     Bound("% of the roof, 2 ranks", ">=", 85, _MERGE, _roof),
@@ -81,9 +81,13 @@ BOUNDS = (
     Bound("times faster than verl's FSDP merger", ">=", 10, _FSDP, _faster),
     Bound("times faster than verl's Megatron merger", ">=", 15, _MEGATRON, _faster),
     Bound("times faster than DeepSpeed's zero_to_fp32", ">=", 10, _ZERO, _faster),
+    Bound("times faster than mergekit's average", ">=", 6, _MERGEKIT, _faster),
+    Bound("times faster than PEFT's merge_and_unload", ">=", 6, _PEFT, _faster),
+    Bound("times faster than llama.cpp's converter to Q8_0", ">=", 8, _LLAMA_CPP, _faster),
     Bound("memory of verl's FSDP merger / ours, all ranks", ">=", 10, _FSDP, _smaller),
     Bound("memory of verl's Megatron merger / ours, all ranks", ">=", 10, _MEGATRON, _smaller),
     Bound("memory of DeepSpeed's zero_to_fp32 / ours, all ranks", ">=", 10, _ZERO, _smaller),
+    Bound("memory of mergekit's average / ours, all ranks", ">=", 50, _MERGEKIT, _smaller),
     *(Bound(f"{name} / the bf16 merge of the same run, 2 ranks", "<=", 1.2, {"kind": f"quantise-{name}"}, _beside_bf16) for name in ("fp8-block", "w8a16")),
     Bound("fp8-block: times faster than transformers' Fp8Quantize", ">=", 10, {"kind": "quantise-fp8-block"}, _faster),
     Bound("w8a16: times faster than compressed-tensors' compressor", ">=", 10, {"kind": "quantise-w8a16"}, _faster),

@@ -45,7 +45,7 @@ class Mounting:
         model = Model(layout, "bf16", gb, *((8, 1) if layout == "legacy" else ()))
         self.checkpoint = place.checkpoint(model)
         self.source = [*model.merged_with(), "--local_dir", f"{self.checkpoint}/source", "--hf_config", f"{self.checkpoint}/hf"]
-        self.merged = place.made(f"hf-{model.name()}", lambda path: process.run(self._merge(path), place.log))
+        self.merged = place.merged(model)
         self.bytes = sum(map(os.path.getsize, glob.glob(f"{self.merged}/*.safetensors")))
         self.point, self.out, self.ready = (os.path.join(place.work, name) for name in ("point", "out", "ready"))
         os.makedirs(self.point, exist_ok=True)

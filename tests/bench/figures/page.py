@@ -12,7 +12,7 @@ sys.path.append(os.path.join(os.path.dirname(__file__), "../../support"))
 import marked_page
 from marked_page import table as _table
 
-_INPUTS = ("legacy", "torch_dist", "fsdp", "hf", "zero3", "mixed", "torch_dist states", "zero3 states")  # the order of rows
+_INPUTS = ("legacy", "torch_dist", "fsdp", "hf", "two hf", "lora", "dcp", "zero3", "mixed", "torch_dist states", "zero3 states")  # the order of rows
 _DTYPES = {"bf16": "bf16", "fp32_bf16": "fp32 to bf16"}
 
 
@@ -94,16 +94,25 @@ def _input(record):
 
 def _peers(content):
     numbers = _run_numbers(content)
-    heads = ("peer", "input", "GB", "peer, s", "with imports", "merge, s", "times faster", "peer, MiB", "merge, MiB", "run")
+    heads = ("peer", "input", "GB", "peer, s", "with imports", "merge, s", "times faster", "peer, MiB", "merge, MiB", "bits", "run")
     return _table(heads, [(*_peer_row(record), numbers[_run_of(record)]) for record in _of_kind(content, "peer-.*")])
 
 
 def _peer_row(record):
     """A peer measured alone has no merge beside it."""
     peer, merge, gb = record["samples"]["peer"], record["samples"].get("merge"), record["input_bytes"] / 1e9
-    ours = (_middle(merge["wall_s"]), _spread(ratios(peer["work_s"], merge["wall_s"]), 1)) if merge else ("", "")
+    faster = ratios(peer["work_s"], merge["wall_s"]) if merge else []
+    ours = (_middle(merge["wall_s"]), _spread(faster, 1) + (", slower" if statistics.median(faster) < 1 else "")) if merge else ("", "")
     return (record["peer"], _input(record), f"{gb:.2f}", _middle(peer["work_s"]), _middle(peer["wall_s"]), *ours, _mib(record["peer_peak_bytes"]),
-            _mib(record["peak_bytes"]) if merge else "")
+            _mib(record["peak_bytes"]) if merge else "", _bits_of(record))
+
+
+def _bits_of(record):
+    """How far the results are from each other. Records without a count are of runs that ended where there was a difference."""
+    found = record.get("difference", {})
+    if not found.get("different"):
+        return "equal"
+    return f"{100 * found['different_elements'] / found['elements']:.2g} % of elements differ"
 
 
 def _quantised(content):
@@ -232,7 +241,7 @@ def line_of(record):
     elif "alone" in samples:
         text += "".join(f", {side} {_spread(ratios(samples[side]['wall_s'], samples['alone']['wall_s']))}" for side in ("limited", "polite", "greedy"))
     elif "peer" in samples:
-        text += f": peer {_middle(samples['peer']['work_s'])} s" + (f", merge {_middle(samples['merge']['wall_s'])} s" if "merge" in samples else "")
+        text += f": peer {_middle(samples['peer']['work_s'])} s" + (f", merge {_middle(samples['merge']['wall_s'])} s" if "merge" in samples else "") + f", bits {_bits_of(record)}"
     elif "merge" in samples:
         text += f": {_spread(samples['merge']['wall_s'])} s"
     return f"{text}; {_mib(record['peak_bytes'])} MiB"

@@ -1,25 +1,22 @@
 #!/usr/bin/env python3
-"""Runs one other merger, or a framework's own save, in the Python that has it, or makes what one reads and only the framework can write:
+"""Runs one other merger, converter or framework's own save, in the Python that has it:
 
     peer_program.py NAME SOURCE HF TARGET
-    peer_program.py make_fsdp OUT GB
+    peer_program.py same_gguf FILE FILE
 
-The last line printed by the former is JSON: seconds of the work, imports left out, and versions. Peers run as their authors wrote them, in one process
-on the CPU; what is replaced is said at each."""
+The last line printed is JSON: seconds of the work, imports left out, and versions; of the latter the tensors, and those that differ. Peers run as their
+authors wrote them, in one process on the CPU; what is replaced is said at each."""
 import contextlib
 import functools
 import importlib.abc
 import importlib.machinery
 import json
-import math
 import os
 import shutil
 import sys
 import time
 import types
-import zlib
 
-HIDDEN, FFN, VOCAB, GROUPS, HEADS, WORLD = 2048, 5632, 32000, 512, 16, 8
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", DS_ACCELERATOR="cpu")
 
 
@@ -135,6 +132,69 @@ def torch_consolidate():
     return work, f"torch {torch.__version__} consolidate_safetensors_files"
 
 
+def transformers_consolidate():
+    """transformers' own call of the same, with its one thread."""
+    import torch
+    from transformers.distributed import consolidate_distributed_checkpoint
+    return lambda source, _, target: consolidate_distributed_checkpoint(source, target), \
+        f"transformers {_version('transformers')} consolidate_distributed_checkpoint, torch {torch.__version__}"
+
+
+def dcp_to_torch():
+    """torch's dcp_to_torch_save."""
+    import torch
+    from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+
+    def work(source, _, target):
+        os.makedirs(target)
+        dcp_to_torch_save(source, os.path.join(target, "pytorch_model.bin"))
+    return work, f"torch {torch.__version__} dcp_to_torch_save"
+
+
+def mergekit():
+    """mergekit's linear merge of two models, half of each, as its examples have it. They have no tokenizer to copy."""
+    import torch
+    from mergekit.config import MergeConfiguration
+    from mergekit.merge import MergeOptions, run_merge
+
+    def work(first, second, target):
+        models = [{"model": path, "parameters": {"weight": 0.5}} for path in (first, second)]
+        run_merge(MergeConfiguration.model_validate({"merge_method": "linear", "dtype": "bfloat16", "models": models}), target, MergeOptions(copy_tokenizer=False))
+    return work, f"mergekit {_version('mergekit')} linear, torch {torch.__version__}"
+
+
+def peft():
+    """PEFT's merge_and_unload and transformers' save."""
+    import torch
+    from peft import PeftModel
+    from transformers import LlamaForCausalLM
+
+    def work(adapter, base, target):
+        model = LlamaForCausalLM.from_pretrained(base, dtype=torch.bfloat16)
+        PeftModel.from_pretrained(model, adapter).merge_and_unload().save_pretrained(target)
+    return work, f"PEFT {_version('peft')} merge_and_unload, transformers {_version('transformers')}, torch {torch.__version__}"
+
+
+def llama_cpp():
+    """llama.cpp's convert_hf_to_gguf.py, which PYTHONPATH must lead to. The synthetic model has no tokenizer: its loading is left out."""
+    import convert_hf_to_gguf as converter
+    converter.ModelBase.set_vocab = lambda self: None
+
+    def work(source, _, target):
+        os.makedirs(target)
+        sys.argv = ["convert_hf_to_gguf.py", source, "--outfile", os.path.join(target, "model-q8_0.gguf"), "--outtype", "q8_0"]
+        converter.main()
+    return work, f"llama.cpp convert_hf_to_gguf.py, gguf {_version('gguf')}"
+
+
+def same_gguf(ours, theirs):
+    """How many tensors two files have, and how many are not the same in both."""
+    from gguf import GGUFReader
+    here, there = ({tensor.name: (tensor.tensor_type, tensor.shape.tolist(), tensor.data) for tensor in GGUFReader(path).tensors} for path in (ours, theirs))
+    same = [name for name in here.keys() & there.keys() if here[name][:2] == there[name][:2] and (here[name][2] == there[name][2]).all()]
+    print(json.dumps({"tensors": len(here.keys() | there.keys()), "different": len(here.keys() | there.keys()) - len(same)}))
+
+
 def zero_to_fp32():
     """DeepSpeed's converter of ZeRO checkpoints to safetensors."""
     import deepspeed
@@ -146,24 +206,48 @@ def zero_to_fp32():
     return work, f"DeepSpeed {deepspeed.__version__} zero_to_fp32, torch {torch.__version__}"
 
 
-def megatron_save():
-    """megatron-core's dist_checkpointing.save of a model's tensors under its names and in its layout, as its GPTModel of one rank would give them: no
-    module is built. In a gloo group of one process; calls of CUDA do nothing."""
+def _one_rank_of_megatron():
+    """megatron-core's dist_checkpointing in a gloo group of one process, and the versions; calls of CUDA do nothing."""
     import torch
     import torch.distributed as dist
     from megatron.core import dist_checkpointing, parallel_state
     _without_cuda(torch)
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     parallel_state.initialize_model_parallel()
+    return dist_checkpointing, f"megatron-core {_version('megatron-core')} dist_checkpointing.%s, torch {torch.__version__}"
+
+
+def megatron_load_save():
+    """megatron-core loads all tensors whole and saves them so, in its names and layout."""
+    dist_checkpointing, version = _one_rank_of_megatron()
+
+    def work(source, _, target):
+        source, target = _iteration_of(source), os.path.join(target, "release")
+        os.makedirs(target)
+        common = dist_checkpointing.load_common_state_dict(source)
+        whole = {name: dist_checkpointing.ShardedTensor.from_rank_offsets(name, tensor)
+                 for name, tensor in dist_checkpointing.load_plain_tensors(source).items() if name not in common}
+        dist_checkpointing.save({**common, **whole}, target)
+        _name_release(os.path.dirname(target))
+    return work, version % "load and save"
+
+
+def _name_release(target):
+    with open(os.path.join(target, "latest_checkpointed_iteration.txt"), "w", encoding="utf-8") as file:
+        file.write("release")
+
+
+def megatron_save():
+    """megatron-core's save of a model's tensors under its names and in its layout, as its GPTModel of one rank would give them: no module is built."""
+    dist_checkpointing, version = _one_rank_of_megatron()
 
     def work(source, hf, target):
         with open(os.path.join(hf, "config.json"), encoding="utf-8") as file:
             config = json.load(file)
         os.makedirs(os.path.join(target, "release"))
         dist_checkpointing.save(_megatron_tensors(_safetensors(source), config), os.path.join(target, "release"))
-        with open(os.path.join(target, "latest_checkpointed_iteration.txt"), "w", encoding="utf-8") as file:
-            file.write("release")
-    return work, f"megatron-core {_version('megatron-core')} dist_checkpointing.save, torch {torch.__version__}"
+        _name_release(target)
+    return work, version % "save"
 
 
 def _megatron_tensors(tensors, config):
@@ -271,77 +355,23 @@ def _w8a16():
     return codes_of, f"compressed-tensors {_version('compressed-tensors')} PackedQuantizationCompressor"
 
 
-def shapes(layers):
-    """Names and shapes of a Llama without a config of its own."""
-    yield "model.embed_tokens.weight", (VOCAB, HIDDEN)
-    for layer in range(layers):
-        prefix = f"model.layers.{layer}."
-        yield prefix + "self_attn.q_proj.weight", (HIDDEN, HIDDEN)
-        yield prefix + "self_attn.k_proj.weight", (GROUPS, HIDDEN)
-        yield prefix + "self_attn.v_proj.weight", (GROUPS, HIDDEN)
-        yield prefix + "self_attn.o_proj.weight", (HIDDEN, HIDDEN)
-        yield prefix + "mlp.gate_proj.weight", (FFN, HIDDEN)
-        yield prefix + "mlp.up_proj.weight", (FFN, HIDDEN)
-        yield prefix + "mlp.down_proj.weight", (HIDDEN, FFN)
-        yield prefix + "input_layernorm.weight", (HIDDEN,)
-        yield prefix + "post_attention_layernorm.weight", (HIDDEN,)
-    yield "model.norm.weight", (HIDDEN,)
-    yield "lm_head.weight", (VOCAB, HIDDEN)
-
-
-def layers_of(gigabytes, width):
-    per_layer = sum(math.prod(shape) for name, shape in shapes(1) if ".0." in name)
-    return max(1, round((gigabytes * 1e9 / width - 2 * VOCAB * HIDDEN) / per_layer))
-
-
-def make_fsdp(out, gigabytes):
-    """A verl FSDP2 checkpoint of bf16 weights in OUT/source and its config in OUT/hf. Saved by this torch, which reads no older one's device meshes; each
-    rank's DTensors lie on a real mesh over torch's fake process group."""
-    import torch
-    import torch.distributed as dist
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.tensor import DTensor, Shard
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-    layers = layers_of(gigabytes, 2)
-    pool = torch.randn(1 << 25, generator=torch.Generator().manual_seed(0)).mul_(0.02).bfloat16()
-
-    def local(name, rank, shape):
-        step = -(-shape[0] // WORLD)
-        rows = max(0, min((rank + 1) * step, shape[0]) - min(rank * step, shape[0]))
-        begin = zlib.crc32(f"{name}/{rank}".encode()) % (1 << 20)
-        # A storage of its own, as torch.save writes whole storages.
-        return pool[begin:begin + rows * math.prod(shape[1:])].clone().view(rows, *shape[1:])
-
-    os.makedirs(f"{out}/source")
-    for rank in range(WORLD):
-        dist.init_process_group("fake", rank=rank, world_size=WORLD, store=FakeStore())
-        mesh = init_device_mesh("cpu", (WORLD,), mesh_dim_names=("fsdp",))
-        state = {name: DTensor.from_local(local(name, rank, shape), mesh, [Shard(0)], run_check=False, shape=torch.Size(shape),
-                                          stride=(shape[1], 1) if len(shape) > 1 else (1,)) for name, shape in shapes(layers)}
-        torch.save(state, f"{out}/source/model_world_size_{WORLD}_rank_{rank}.pt")
-        dist.destroy_process_group()
-    os.makedirs(f"{out}/hf")
-    config = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": HIDDEN, "intermediate_size": FFN, "num_hidden_layers": layers,
-              "num_attention_heads": HEADS, "num_key_value_heads": GROUPS * HEADS // HIDDEN, "head_dim": HIDDEN // HEADS, "vocab_size": VOCAB,
-              "tie_word_embeddings": False, "torch_dtype": "bfloat16"}
-    for path, content in ((f"{out}/source/fsdp_config.json", {"FSDP_version": 2, "world_size": WORLD}), (f"{out}/hf/config.json", config)):
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(content, file)
-
-
 def _version(package):
     import importlib.metadata
     return importlib.metadata.version(package)
 
 
+PEERS = {"verl_fsdp": verl_fsdp, "verl_megatron": verl_megatron, "torch_consolidate": torch_consolidate, "zero_to_fp32": zero_to_fp32, "mergekit": mergekit,
+         "transformers_consolidate": transformers_consolidate, "dcp_to_torch": dcp_to_torch, "peft": peft, "llama_cpp": llama_cpp, "megatron_load_save": megatron_load_save,
+         "megatron_save": megatron_save, "dcp_save": dcp_save,
+         "quantise_fp8-block": lambda: quantise("fp8-block"), "quantise_w8a16": lambda: quantise("w8a16")}
+
+
 def main():
     name, *paths = sys.argv[1:]
-    if name == "make_fsdp":
-        make_fsdp(paths[0], float(paths[1]))
+    if name == "same_gguf":
+        same_gguf(*paths)
         return
-    work, version = {"verl_fsdp": verl_fsdp, "verl_megatron": verl_megatron, "torch_consolidate": torch_consolidate, "zero_to_fp32": zero_to_fp32,
-                     "megatron_save": megatron_save, "dcp_save": dcp_save,
-                     "quantise_fp8-block": lambda: quantise("fp8-block"), "quantise_w8a16": lambda: quantise("w8a16")}[name]()
+    work, version = PEERS[name]()
     begin = time.perf_counter()
     work(*paths)
     print(json.dumps({"work_s": time.perf_counter() - begin, "peer": version}), flush=True)

@@ -10,6 +10,7 @@ import process
 from process import Failed
 
 PROGRAMS = ("shardweld", "make_checkpoint")
+RANKS = 2  # of merges beside others
 
 
 @dataclass(frozen=True)
@@ -21,17 +22,18 @@ class Model:
     tp: int = 4
     pp: int = 2
     sparse: bool = False
+    seed: int = 0
 
     def made_with(self):
-        sparse = ["--sparse"] if self.sparse else []
-        return ["--gb", f"{self.gb:g}", "--tp", str(self.tp), "--pp", str(self.pp), "--dtype", self.dtype.partition("_")[0], *sparse]
+        more = [*(["--sparse"] if self.sparse else []), *(["--seed", str(self.seed)] if self.seed else [])]
+        return ["--gb", f"{self.gb:g}", "--tp", str(self.tp), "--pp", str(self.pp), "--dtype", self.dtype.partition("_")[0], *more]
 
     def merged_with(self):
         backend = {"fsdp": "fsdp", "zero3": "deepspeed"}.get(self.layout, "megatron")
         return ["--backend", backend, *(["--dtype", "bf16"] if self.dtype == "fp32_bf16" else [])]
 
     def name(self):
-        return f"{self.layout}-{self.dtype.partition('_')[0]}-{self.gb:g}gb-tp{self.tp}-pp{self.pp}{'-sparse' if self.sparse else ''}"
+        return f"{self.layout}-{self.dtype.partition('_')[0]}-{self.gb:g}gb-tp{self.tp}-pp{self.pp}{'-sparse' if self.sparse else ''}{f'-seed{self.seed}' if self.seed else ''}"
 
 
 class Place:
@@ -65,6 +67,13 @@ class Place:
         """The directory of a checkpoint, made where it is not there yet."""
         make = [self.program("make_checkpoint"), "--format", model.layout, *model.made_with()]
         return self.made(model.name(), lambda path: process.run([*make, path], self.log))
+
+    def merged(self, model):
+        """The directory of a model merged from such a checkpoint, made where it is not there yet."""
+        checkpoint = self.checkpoint(model)
+        merge = [*mpirun(RANKS), self.program("shardweld"), "merge", *model.merged_with(), "--local_dir", f"{checkpoint}/source", "--hf_config", f"{checkpoint}/hf",
+                 "--report", "none", "--no_fsync", "-q"]
+        return self.made(f"hf-{model.name()}", lambda path: process.run([*merge, "--target_dir", path], self.log))
 
     def made(self, name, make):
         """A directory that stays for the next time; `make(path)` makes it."""

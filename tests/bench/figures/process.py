@@ -1,5 +1,6 @@
 """Runs one command and says what it took: wall and CPU seconds, bytes from the disk, and in sampled runs the peak of memory.
 Knows processes; nothing of merges."""
+import json
 import os
 import subprocess
 import time
@@ -21,8 +22,8 @@ class Run:
     peak_bytes: int = 0     # of anonymous and shared memory of all its processes together; 0 when not sampled
 
 
-def run(command, log, sampled=False):
-    """Runs a command with its output in the file `log`; Failed with the end of it on another exit code than 0.
+def run(command, log, sampled=False, codes=(0,)):
+    """Runs a command with its output in the file `log`; Failed with the end of it on another exit code than `codes`.
     Sampled runs look at memory every 5 ms and are not to be timed; mpirun itself is left out of the sum."""
     with open(log, "wb") as out:
         begin = time.perf_counter()
@@ -31,7 +32,7 @@ def run(command, log, sampled=False):
         peak, (_, status, usage) = _sample(child.pid, left_out) if sampled else (0, os.wait4(child.pid, 0))
         wall = time.perf_counter() - begin
     child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode != 0:
+    if child.returncode not in codes:
         raise Failed(f"exit code {child.returncode} of {' '.join(map(str, command))}\n{tail(log)}")
     return Run(wall, usage.ru_utime + usage.ru_stime, usage.ru_inblock * 512, peak)
 
@@ -39,6 +40,11 @@ def run(command, log, sampled=False):
 def tail(log, n_bytes=3000):
     with open(log, "rb") as file:
         return file.read()[-n_bytes:].decode(errors="replace")
+
+
+def said_last(log):
+    """The JSON in the last line."""
+    return json.loads(tail(log).strip().splitlines()[-1])
 
 
 def _sample(root, left_out):

@@ -1,6 +1,5 @@
 """Merges that quantise beside the bf16 merge of the same checkpoint, and beside the functions of transformers and compressed-tensors over the merged
 model (peer_program.py). Knows their command lines; nothing of encodings."""
-import json
 import os
 import shutil
 
@@ -8,10 +7,9 @@ import merging
 import page_cache
 import pairs
 import process
-from place import Model, mpirun
+from place import RANKS, Model, mpirun
 
 ENCODINGS = ("fp8-block", "w8a16")
-RANKS = 2
 _PROGRAM = os.path.join(os.path.dirname(os.path.realpath(__file__)), "peer_program.py")
 
 
@@ -30,7 +28,7 @@ class Quantising:
         self.target, self.kept = os.path.join(place.work, "merged"), os.path.join(place.work, "kept")
         self.inputs, self.versions = place.inputs(self.checkpoint), {}
         if fsync == "no":
-            self.merged = place.made(f"hf-{self.model.name()}", lambda path: self._merge([], path))
+            self.merged = place.merged(self.model)
             self.inputs = self.inputs + page_cache.files_below(self.merged)
 
     def sides(self):
@@ -51,7 +49,7 @@ class Quantising:
 
     def _run_peer(self, encoding, sampled):
         taken = process.run([self.python, _PROGRAM, f"quantise_{encoding}", self.merged, f"{self.checkpoint}/hf", self.target], self.place.log, sampled)
-        said = json.loads(process.tail(self.place.log).strip().splitlines()[-1])
+        said = process.said_last(self.place.log)
         self.versions[encoding] = said["peer"]
         return merging.figures(taken, {"work_s": said["work_s"]})
 

@@ -1,6 +1,5 @@
 """All tensors of a checkpoint read in Python through shardweld.safe_open, beside safetensors over the merged model and torch's own reading of the
 checkpoint (reading_program.py). Knows their command lines and what they print."""
-import json
 import os
 
 import merging
@@ -24,9 +23,7 @@ class Reading:
         self.place, self.layout, self.said = place, layout, {}
         model = Model(layout, "bf16", gb)
         self.checkpoint = place.checkpoint(model)
-        self.merged = place.made(f"hf-{model.name()}", lambda path: process.run(
-            [place.program("shardweld"), "merge", *model.merged_with(), "--local_dir", f"{self.checkpoint}/source", "--hf_config",
-             f"{self.checkpoint}/hf", "--target_dir", path, "-q"], place.log))
+        self.merged = place.merged(model)
         module = os.path.realpath(os.path.join(place.program(""), "../python"))
         self.command = ["env", f"PYTHONPATH={module}", python, _PROGRAM]
 
@@ -39,7 +36,7 @@ class Reading:
 
     def _run(self, way, path, sampled):
         taken = process.run([*self.command, way, path], self.place.log, sampled)
-        said = self.said[way] = json.loads(process.tail(self.place.log).strip().splitlines()[-1])
+        said = self.said[way] = process.said_last(self.place.log)
         if abs(said["bytes"] / self.said["safe_open"]["bytes"] - 1) > 0.01:  # torch_dist's vocabulary is padded
             raise process.Failed(f"{way} read {said['bytes']} bytes, safe_open {self.said['safe_open']['bytes']}")
         return merging.figures(taken, {"work_s": said["work_s"], "work_cpu_s": said["work_cpu_s"]})

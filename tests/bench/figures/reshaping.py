@@ -12,9 +12,8 @@ import page_cache
 import pairs
 import plain_io
 import process
-from place import Model, mpirun
+from place import RANKS, Model, mpirun
 
-RANKS = 2
 _HERE = os.path.dirname(os.path.realpath(__file__))
 
 
@@ -48,7 +47,7 @@ class Reshaping:
         self.model = Model("legacy", "bf16", gb)
         checkpoint = self.place.checkpoint(self.model)
         self.hf = f"{checkpoint}/hf"
-        self.source = f"{checkpoint}/source" if self.route.source != "hf" else self.place.made(f"hf-{self.model.name()}", lambda path: self._merge(f"{checkpoint}/source", path))
+        self.source = self.place.merged(self.model) if self.route.source == "hf" else f"{checkpoint}/source"
 
     def sides(self):
         made = [pairs.Side("roof", self._run_roof), pairs.Side("copy", self._run_copy, (self.copied,)),
@@ -79,7 +78,7 @@ class Reshaping:
 
     def _run_peer(self, sampled):
         taken = process.run([self.python, os.path.join(_HERE, self.route.program), self.route.peer, self.source, self.hf, self.target], self.place.log, sampled)
-        said = json.loads(process.tail(self.place.log).strip().splitlines()[-1])
+        said = process.said_last(self.place.log)
         self.version = said["peer"]
         return merging.figures(taken, {"work_s": said["work_s"]})
 

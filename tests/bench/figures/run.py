@@ -26,7 +26,9 @@ ABOUT = """Times merges of synthetic checkpoints in interleaved runs, keeps all 
 kinds:
   merge   beside `cp -r` of the same files and plain parallel copying of them, for each format, dtype, number of ranks, cache
           and fsync; all strategies in the same run
-  peer    beside other mergers, in a Python that has them (--python): verl's for FSDP and Megatron, torch's consolidation, DeepSpeed's zero_to_fp32
+  peer    beside other mergers and converters, in a Python that has them (--python): verl's for FSDP and Megatron, DeepSpeed's zero_to_fp32; consolidation of
+          HuggingFace shards by torch and by transformers, dcp_to_torch_save, megatron-core's load and save; an average by mergekit, a LoRA fold by PEFT,
+          Q8_0 by llama.cpp's convert_hf_to_gguf.py, which PYTHONPATH leads to
   average of four checkpoints of several formats, beside plain parallel reading of them (--gb: of each, 1)
   quantise fp8-block and w8a16 of an FSDP checkpoint beside its bf16 merge; without fsync beside the functions of transformers and compressed-tensors
           (--python) over the merged model, too
@@ -72,7 +74,7 @@ def listed(*known, default=None, note=""):
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "mount", "watch", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
-    parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2)")
+    parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2, mergekit: 4 of each model)")
     parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise, reshape, read, mount: 5; peers: 2)")
     parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
     parser.add_argument("--dtype", **listed("bf16", "fp32_bf16"))
@@ -128,9 +130,10 @@ def jobs(given):
             n_launches = given.pairs or 9
             yield [dict(small.launch_key(ranks), pairs=n_launches)], lambda place, n=ranks: [small.launch_record(place, n, n_launches)], []
     if "peer" in given.kind:
-        peer_gb, peer_pairs = given.gb or 2, given.pairs or 2
+        peer_pairs = given.pairs or 2
         for name in given.peer:
-            yield [dict(peers.key(name, peer_gb), pairs=peer_pairs)], lambda place, n=name: [peers.record(place, n, peer_gb, peer_pairs, given.python)], []
+            peer_gb = given.gb or peers.PEERS[name].gb
+            yield [dict(peers.key(name, peer_gb), pairs=peer_pairs)], lambda place, n=name, g=peer_gb: [peers.record(place, n, g, peer_pairs, given.python)], []
     if "quantise" in given.kind:
         gb, n_runs = given.gb or 4, given.pairs or 5
         for fsync in given.fsync:

@@ -14,7 +14,8 @@ import time
 
 os.environ.update(CUDA_VISIBLE_DEVICES="", HF_HUB_OFFLINE="1", DS_ACCELERATOR="cpu", LOCAL_SIZE="1", GLOO_SOCKET_IFNAME="lo")
 
-from peer_program import FFN, GROUPS, HEADS, HIDDEN, VOCAB, _iteration_of, _version, layers_of
+from input_program import FFN, GROUPS, HEADS, HIDDEN, VOCAB, layers_of
+from peer_program import _iteration_of, _version
 
 WORLD = 2
 STATE_WIDTH = 12  # bytes of a parameter: master and two moments in fp32

@@ -1,10 +1,8 @@
-"""Inputs that make_checkpoint does not make, from a plan of shardweld's: sharded safetensors as torch's DCP saves them, and a model of holes. Knows
-headers of safetensors; nothing of who reads them. Format: github.com/huggingface/safetensors, README; offsets of shards: torch 2.15,
-torch/distributed/checkpoint/_hf_utils.py."""
+"""A model of holes, which make_checkpoint does not make, from a plan of shardweld's. Knows headers of safetensors; nothing of who reads them. Format:
+github.com/huggingface/safetensors, README."""
 import json
 import math
 import os
-import random
 import shutil
 import struct
 import subprocess
@@ -28,26 +26,6 @@ def write_header(file, shapes, metadata):
     text = json.dumps(header).encode()
     file.write(struct.pack("<Q", len(text)) + text)
     return 8 + len(text) + end
-
-
-def write_shards(directory, tensors, n_shards=8):
-    """Every tensor cut into `n_shards` runs of rows, values random."""
-    os.makedirs(directory)
-    values = random.Random(0).randbytes(1 << 20)
-    for rank in range(n_shards):
-        parts, offsets = [], {}
-        for tensor in tensors:
-            rows, *rest = tensor["shape"]
-            step = -(-rows // n_shards)
-            lo, hi = min(rank * step, rows), min((rank + 1) * step, rows)
-            if lo < hi:
-                parts.append((tensor["name"], [hi - lo, *rest]))
-                offsets[tensor["name"]] = {"saved_offsets": [lo, *(0 for _ in rest)]}
-        with open(os.path.join(directory, f"shard-{rank + 1:05d}-model-00001-of-00001.safetensors"), "wb") as file:
-            left = write_header(file, parts, {"DCP_SHARDING_INFO": json.dumps(offsets), "DCP_VERSION": "1.0", "format": "pt"}) - file.tell()
-            while left > 0:
-                begin = random.Random(left + rank).randrange(len(values))
-                left -= file.write(values[begin:begin + left])
 
 
 def write_holes(directory, tensors, config):
