@@ -87,6 +87,18 @@ class Page(unittest.TestCase):
         text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(direct, auto))
         self.assertNotIn("`auto` / the better strategy", text)
 
+    def peer_row(self, work_s, difference):
+        record = dict(merge_record(2, [2.0, 2.0, 2.0]), kind="peer-x", peer="X 1", input_bytes=4e9, peer_peak_bytes=60 << 20, difference=difference)
+        record["samples"]["peer"] = {"work_s": work_s, "wall_s": [4.0] * 3}
+        return page.render("<!-- figures: peers -->\n<!-- end -->", content_of(record))
+
+    def test_a_peer_that_is_faster_is_said_to_be(self):
+        self.assertIn("| 1.0 (0.8 - 1.2) | 60 | 30 | equal |", self.peer_row([1.0, 2.0, 3.0], {"tensors": 2, "different": 0}))
+        self.assertIn("| 0.9 (0.7 - 1.1), slower |", self.peer_row([0.9, 1.8, 2.7], {}))
+
+    def test_what_differs_is_counted(self):
+        self.assertIn("| 25 % of elements differ |", self.peer_row([1.0] * 3, {"tensors": 2, "different": 1, "elements": 8, "different_elements": 2}))
+
     def test_small_merges_are_held_against_nothing(self):
         text = page.render("<!-- figures: bounds -->\n<!-- end -->", content_of(dict(merge_record(2, [2.0, 1.0, 12.0]), gb=1)))
         self.assertNotIn("cp -r", text)

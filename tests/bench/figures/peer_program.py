@@ -121,14 +121,13 @@ def _iteration_of(source):
 def torch_consolidate():
     """torch's consolidation of sharded safetensors, with as many threads as cores."""
     import torch
-    from safetensors import safe_open
+    from torch.distributed.checkpoint import HuggingFaceStorageReader
     from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
 
     def work(source, _, target):
         os.makedirs(target)
-        with safe_open(os.path.join(source, sorted(os.listdir(source))[0]), "pt") as file:
-            names = list(file.keys())
-        consolidate_safetensors_files(source, target, {name: 1 for name in names}, num_threads=os.cpu_count())
+        names = HuggingFaceStorageReader(source).read_metadata().state_dict_metadata
+        consolidate_safetensors_files(source, target, dict.fromkeys(names, 1), num_threads=os.cpu_count())
     return work, f"torch {torch.__version__} consolidate_safetensors_files"
 
 
@@ -178,7 +177,7 @@ def peft():
 def llama_cpp():
     """llama.cpp's convert_hf_to_gguf.py, which PYTHONPATH must lead to. The synthetic model has no tokenizer: its loading is left out."""
     import convert_hf_to_gguf as converter
-    converter.ModelBase.set_vocab = lambda self: None
+    converter.get_model_class("LlamaForCausalLM").set_vocab = lambda self: None
 
     def work(source, _, target):
         os.makedirs(target)
@@ -218,17 +217,23 @@ def _one_rank_of_megatron():
 
 
 def megatron_load_save():
-    """megatron-core loads all tensors whole and saves them so, in its names and layout."""
+    """megatron-core loads all tensors whole and saves them so, in its names and layout. What to load is listed here: load_plain_tensors of 0.19.2 fails with
+    torch 2.15 (TypeError: empty() got 'strides')."""
+    import torch
+    from torch.distributed.checkpoint import FileSystemReader
+    from torch.distributed.checkpoint.metadata import TensorStorageMetadata
     dist_checkpointing, version = _one_rank_of_megatron()
+    whole = dist_checkpointing.ShardedTensor.from_rank_offsets
 
     def work(source, _, target):
-        source, target = _iteration_of(source), os.path.join(target, "release")
-        os.makedirs(target)
-        common = dist_checkpointing.load_common_state_dict(source)
-        whole = {name: dist_checkpointing.ShardedTensor.from_rank_offsets(name, tensor)
-                 for name, tensor in dist_checkpointing.load_plain_tensors(source).items() if name not in common}
-        dist_checkpointing.save({**common, **whole}, target)
-        _name_release(os.path.dirname(target))
+        source, release = _iteration_of(source), os.path.join(target, "release")
+        os.makedirs(release)
+        found = FileSystemReader(source).read_metadata().state_dict_metadata
+        wanted = {name: whole(name, torch.empty(one.size, dtype=one.properties.dtype)) for name, one in found.items() if isinstance(one, TensorStorageMetadata)}
+        names = list(wanted)
+        loaded = dist_checkpointing.load(wanted, source)
+        dist_checkpointing.save({**loaded, **{name: whole(name, loaded[name]) for name in names}}, release)
+        _name_release(target)
     return work, version % "load and save"
 
 

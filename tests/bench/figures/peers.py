@@ -135,13 +135,12 @@ class Beside:
     def _compare_models(self):
         theirs = self.kept
         if self.peer.result == "checkpoint":
-            theirs = os.path.join(self.place.work, "theirs")
+            theirs = os.path.join(self.kept, "merged")
             process.run(self._command(_merge(self.kept, self.hf), theirs), self.place.log)
         process.run([self.place.program("shardweld"), "diff", self.target, theirs, "--atol", "0", "--rtol", "0", "--strict_dtype", "--json", "-q"], self.place.log,
                     codes=(0, 13))
         with open(self.place.log, encoding="utf-8") as file:
             tensors = json.load(file)["tensors"]
-        shutil.rmtree(theirs)
         different = [one for one in tensors if one["result"] != "same_bits"]
         return {"tensors": len(tensors), "different": len(different), "elements": sum(one.get("elements", 0) for one in tensors),
                 "different_elements": sum(one.get("different_bits", 0) for one in different)}
