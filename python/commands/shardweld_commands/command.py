@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass, field
-from typing import Any, Callable, Dict, List, NoReturn, Optional, Sequence
+from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from .text import fitted
 
@@ -60,8 +60,10 @@ class Command:
         if isinstance(sys.stdout, io.TextIOWrapper):
             sys.stdout.reconfigure(encoding="utf-8", errors="surrogateescape")  # names as the file system has them
         try:
-            if words[:1] != ["--parsed"]:
-                self._ask_program(words)
+            if words[:1] != ["--parsed"]:  # the program parses them, and starts the command again
+                if "SHARDWELD_PROGRAM" in os.environ:  # it is another version, which would do the same again
+                    raise Failed(LAUNCH, f"{program()} does not know the command {self.name}", "take the program with the libexec directory that it was installed with")
+                os.execvp("shardweld", ["shardweld", *(["help", self.name, "--json"] if "--describe" in words else [self.name, *words])])
             values: Dict[str, List[str]] = {}
             for name, _, value in (word[2:].partition("=") for word in words[1:]):
                 values.setdefault(name, []).append(value)
@@ -80,11 +82,6 @@ class Command:
             print(json.dumps({"schema": 1, "ok": False, "error": {"code": failed.code, "what": failed.what, "where": failed.where, "hint": failed.hint}}))
         complain(failed)
         return failed.code
-
-    def _ask_program(self, words: Sequence[str]) -> NoReturn:
-        if "SHARDWELD_PROGRAM" in os.environ:  # it is another version, which would do the same again
-            raise Failed(LAUNCH, f"{program()} does not know the command {self.name}", "take the program with the libexec directory that it was installed with")
-        os.execvp("shardweld", ["shardweld", *(["help", self.name, "--json"] if "--describe" in words else [self.name, *words])])
 
 
 def show(given: Given, text: str, **more: Any) -> None:
@@ -108,11 +105,8 @@ def say(text: str) -> None:
 
 def complain(failed: Failed) -> None:
     """An error as the program prints its own."""
-    lines = [f"error: {failed.what}"]
-    lines += [f"where: {failed.where}"] if failed.where else []
-    lines += [f"hint: {failed.hint}"] if failed.hint else []
-    lines += [f"see: shardweld help {failed.code}"] if failed.code != USAGE else []
-    say("\n  ".join(lines))
+    rows = (("error", failed.what), ("where", failed.where), ("hint", failed.hint), ("see", f"shardweld help {failed.code}" if failed.code != USAGE else ""))
+    say("\n  ".join(f"{name}: {text}" for name, text in rows if text))
 
 
 # The program, and others.

@@ -51,11 +51,16 @@ def version_name(version: int) -> str:
     return f"weight_v{version:06d}"
 
 
+def versions_in(directory: str) -> List[int]:
+    """The numbers of those in a directory, the last one last."""
+    names = os.listdir(directory) if os.path.isdir(directory) else []
+    return sorted(int(name[8:]) for name in names if re.fullmatch(r"weight_v\d{6,13}", name))
+
+
 def read_history(directory: str) -> Tuple[int, Dict[str, str]]:
     """The last version, 0 where there is none, and the checksum of each tensor that any version lists once the last one is applied."""
     last, digests = 0, {}
-    numbers = [int(name[8:]) for name in (os.listdir(directory) if os.path.isdir(directory) else []) if re.fullmatch(r"weight_v\d{6,13}", name)]
-    for last in sorted(numbers):
+    for last in versions_in(directory):
         place = os.path.join(directory, version_name(last))
         weight_map, metadata = read_index(os.path.join(place, INDEX))
         if metadata.get("checksum_format") != CHECKSUMS:
@@ -127,13 +132,6 @@ class Work:
 
     def over_parts(self, model: Model, do: Callable[[int, List[str]], Any]) -> List[Any]:
         """What `do` returns of each part of the tensors, in their order."""
-        def guarded(number: int) -> Any:
-            try:
-                return do(number, parts[number])
-            except BaseException as error:
-                self.stop(error)
-                raise
-
         # At most about 128 parts of at least 64 MiB, cut by the tensors' bytes alone: any number of threads makes the same.
         parts: List[List[str]] = [[]]
         enough, size, self.done = max(LEAST_PART, model.size() // MOST_PARTS), 0, 0
@@ -144,9 +142,12 @@ class Work:
             parts[-1].append(name)
             size += tensor.size
         with ThreadPoolExecutor(min(len(os.sched_getaffinity(0)), MOST_THREADS)) as pool:
-            futures = [pool.submit(guarded, number) for number in range(len(parts))]
-            while wait(futures, 0.2, FIRST_EXCEPTION).not_done and not self.error:
-                if self.has_bar:
+            futures = [pool.submit(do, number, names) for number, names in enumerate(parts)]
+            left = set(futures)
+            while left and not self.error:
+                done, left = wait(futures, 0.2, FIRST_EXCEPTION)
+                self.error = self.error or next(filter(None, (one.exception() for one in done)), None)
+                if self.has_bar and left:
                     print(f"\r{100 * self.done // max(1, model.size())} %", end="\r", file=sys.stderr, flush=True)
         if self.error:
             raise self.error
@@ -172,7 +173,7 @@ class Reader:
 
     def pieces(self, name: str) -> Iterator[Any]:
         """Arrays of bytes, one after the other."""
-        file, begin, size = self.model.tensors[name][2:]
+        _, _, file, begin, size = self.model.tensors[name]
         path = os.path.join(self.model.directory, file)
         if file not in self.open:
             self.open[file] = opened(path)

@@ -85,40 +85,25 @@ def write_file(path: str, text: str, is_own: Callable[[bytes], bool]) -> None:
 
 # Names and JSON of such files.
 
-def leads_below(name: str) -> bool:
-    return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
-
-
 def _number_in(text: str) -> Any:
     number = int(text) if len(text) <= 20 else float(text)
     return number if -(1 << 63) <= number < (1 << 64) else float(text)
 
 
-def _is_too_deep(value: Any) -> bool:
-    level = [value]
-    for _ in range(_DEEPEST_JSON + 1):
-        level = [inner for one in level if isinstance(one, (dict, list)) for inner in (one.values() if isinstance(one, dict) else one)]
-    return bool(level)
-
-
-def parse_json(text: bytes) -> Any:
-    """The value, with NaN and infinities as Python writes them. ValueError for what is no JSON, or nested deeper than any file of a model."""
+def parsed(text: Optional[bytes]) -> Any:
+    """The value, with NaN and infinities as Python writes them; Ellipsis for what is no JSON, or nested deeper than any file of a model; None for a file
+    that is not there."""
+    if text is None:
+        return None
     try:
         value = json.loads(text.decode("utf-8"), parse_int=_number_in)
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-    if _is_too_deep(value):
-        raise ValueError("it is nested too deeply")
-    if re.search(rb"\\u[dD][89a-fA-F]", text):
-        json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # UnicodeEncodeError is a ValueError: half a character
-    return value
-
-
-def parsed(text: Optional[bytes]) -> Any:
-    """The value; Ellipsis for what is no JSON, None for a file that is not there."""
-    try:
-        return None if text is None else parse_json(text)
-    except ValueError:
+        level = [value]
+        for _ in range(_DEEPEST_JSON + 1):
+            level = [inner for one in level if isinstance(one, (dict, list)) for inner in (one.values() if isinstance(one, dict) else one)]
+        if re.search(rb"\\u[dD][89a-fA-F]", text):
+            json.dumps(value, ensure_ascii=False, default=str).encode("utf-8")  # half a character is a UnicodeEncodeError, which is a ValueError
+        return ... if level else value
+    except (ValueError, RecursionError):
         return ...
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Dict, NamedTuple, Optional, Tuple
 
 from .command import UNSUPPORTED, Failed, ask
-from .files import MARK, MIB, leads_below, object_of, opened, parsed, text_of, whole
+from .files import MARK, MIB, object_of, opened, parsed, text_of, whole
 from .text import printable
 
 # Bytes of an element, and torch's name. Names: safetensors 0.8 tensor.rs (Dtype).
@@ -22,6 +22,9 @@ class Stored(NamedTuple):
     """A tensor as a header describes it."""
     dtype: str
     shape: Tuple[int, ...]
+    file: str = ""
+    begin: int = -1  # of its bytes in the file; -1: it is not told
+    size: int = 0
 
 
 @dataclass
@@ -31,7 +34,6 @@ class WeightFile:
     metadata: Dict[str, str] = field(default_factory=dict)  # `__metadata__`
     fault: str = ""    # "": its header can be read
     unknown: str = ""  # what in it is not known here
-    places: Dict[str, Tuple[int, int]] = field(default_factory=dict)  # bytes of the file, by tensor
 
 
 @dataclass
@@ -72,7 +74,7 @@ def weight_index(text: bytes, name: str, may_be_empty: bool = False) -> WeightIn
     for tensor, file in files.items():
         if not isinstance(file, str):
             fault = fault or f"{name} gives the tensor {printable(tensor)} no file name"
-        elif not leads_below(file):
+        elif "\0" in file or not {"", ".", ".."}.isdisjoint(file.split("/")):
             fault = fault or f"{name} names the file {printable(file)}, which leaves the directory"
     return WeightIndex(fault) if fault else WeightIndex("", dict(sorted(files.items())), root.get("metadata"))
 
@@ -107,9 +109,9 @@ def weight_file(directory: str, name: str) -> WeightFile:
     told = _told(directory, name, "pytorch_model.bin" if name.endswith(".bin") else "model.safetensors")
     if "tensors" not in told:
         return WeightFile(name, **told)
-    tensors = {row["name"]: Stored(_NAMES_OF_TORCH.get(row["dtype"], row["dtype"]), tuple(row["shape"])) for row in told["tensors"]}
-    return WeightFile(name, tensors, told.get("metadata", {}),
-                      places={row["name"]: (row["begin"], row["begin"] + row["bytes"]) for row in told["tensors"] if "begin" in row})
+    tensors = {row["name"]: Stored(_NAMES_OF_TORCH.get(row["dtype"], row["dtype"]), tuple(row["shape"]), name, row.get("begin", -1), row.get("bytes", 0))
+               for row in told["tensors"]}
+    return WeightFile(name, tensors, told.get("metadata", {}))
 
 
 def gguf_file(directory: str, name: str) -> GgufFile:

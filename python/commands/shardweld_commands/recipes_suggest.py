@@ -2,8 +2,7 @@
 import itertools
 import math
 import re
-from collections import Counter
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple
+from typing import Any, Counter, Dict, List, Optional, Sequence, Set, Tuple
 
 from .command import UNSUPPORTED, Command, Failed, Given, ask, show
 from .recipes_check import Shape, Shapes, evaluated, finished_model, made_by, numbered, shapes_of
@@ -18,7 +17,7 @@ class Group:
 
     def __init__(self, n_numbers: int) -> None:
         self.ends = [0] * n_numbers  # of each number, largest + 1
-        self.shapes: "Counter[Shape]" = Counter()
+        self.shapes: Counter[Shape] = Counter()
 
     def usual(self) -> Tuple[Shape, int]:
         """The shape that most of them have, and how many do."""

@@ -4,25 +4,17 @@ import re
 from typing import Any, BinaryIO, Dict, NamedTuple, NoReturn, Tuple
 
 from . import command
-from .headers import LONGEST_INDEX, weight_file, weight_index
+from .headers import LONGEST_INDEX, Stored, weight_file, weight_index
 from .command import CORRUPT, NOT_FOUND, UNSUPPORTED, Failed
 from .files import is_whole, list_of, object_of, opened, parsed, read_bytes, size_of
 
 INDEX = "model.safetensors.index.json"
 
 
-class Tensor(NamedTuple):
-    dtype: str
-    shape: Tuple[int, ...]
-    file: str
-    begin: int
-    size: int
-
-
 class Model(NamedTuple):
     """A model in safetensors: its tensors in the order of their names, and what each of its files is known by."""
     directory: str
-    tensors: Dict[str, Tensor]
+    tensors: Dict[str, Stored]
     stamps: Dict[str, Tuple[int, ...]]
 
     def size(self) -> int:
@@ -39,16 +31,6 @@ def corrupt(path: str, what: str) -> NoReturn:
 def stamp(file: BinaryIO) -> Tuple[int, ...]:
     found = os.fstat(file.fileno())
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _tensors_in(path: str) -> Dict[str, Tensor]:
-    """Those of a safetensors file, which fill it exactly."""
-    found = weight_file(*os.path.split(path))
-    if found.unknown:
-        raise Failed(UNSUPPORTED, f"{path}: {found.unknown}")
-    places = ((name, stored, *found.places[name]) for name, stored in found.tensors.items())
-    tensors = {name: Tensor(stored.dtype, stored.shape, found.name, begin, end - begin) for name, stored, begin, end in places}
-    return tensors if not found.fault else corrupt(path, found.fault)
 
 
 def read_sums(path: str) -> Dict[str, str]:
@@ -94,10 +76,14 @@ def read_model(directory: str) -> Model:
         path = os.path.join(directory, file)
         with opened(path) as weights:
             model.stamps[file] = stamp(weights)
-        tensors = _tensors_in(path)
-        if weight_map is not None and any(weight_map.get(name) != file for name in tensors):
+        found = weight_file(directory, file)
+        if found.unknown:
+            raise Failed(UNSUPPORTED, f"{path}: {found.unknown}")
+        if found.fault:
+            corrupt(path, found.fault)
+        if weight_map is not None and any(weight_map.get(name) != file for name in found.tensors):
             corrupt(path, f"it holds a tensor that {INDEX} does not name, or has elsewhere")
-        model.tensors.update(tensors)
+        model.tensors.update(found.tensors)
     if weight_map is not None and (len(weight_map) != len(model.tensors) or metadata.get("total_size") != model.size()):
         corrupt(directory, f"{INDEX} names tensors that no file holds, or states another total_size than theirs")
     return model._replace(tensors=dict(sorted(model.tensors.items(), key=lambda item: item[0].encode())))

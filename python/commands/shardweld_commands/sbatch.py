@@ -3,7 +3,6 @@ import json
 import os
 import re
 import shlex
-import shutil
 import subprocess
 from typing import Any, Dict, List, Optional
 
@@ -39,10 +38,9 @@ def seconds_in(text: str) -> Optional[int]:
 
 def partition_limit() -> Optional[int]:
     """The longest time of a job in the default partition, where there is a Slurm that tells."""
-    sinfo = shutil.which("sinfo")
     try:
-        told = subprocess.run([sinfo, "-h", "-o", "%P %l"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                              timeout=10, check=False).stdout if sinfo else b""
+        told = subprocess.run(["sinfo", "-h", "-o", "%P %l"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              timeout=10, check=False).stdout
     except (OSError, subprocess.TimeoutExpired):
         return None
     limits = [line.partition("* ")[2].strip() for line in told.decode(errors="replace").splitlines() if "* " in line]

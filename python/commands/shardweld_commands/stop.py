@@ -33,7 +33,7 @@ class Stop:
         self._tell(self._stop_with if self._n_told == 1 else signal.SIGTERM if self._n_told == 2 else signal.SIGKILL)
 
     def _tell(self, number: int) -> None:
-        if self._child:
+        if self._child and self._child.returncode is None:
             try:
                 os.killpg(self._child.pid, number)
             except ProcessLookupError:
@@ -69,26 +69,24 @@ class Stop:
         self._child, self._stop_with, begun = child, signal.Signals(stop_with), time.monotonic()
         if self._signal:
             self._tell(stop_with)
-        told: List[float] = []
-
-        def insist() -> None:
-            is_late = time.monotonic() > begun + limit_s
-            if is_late and not told:
+        told_at = math.inf
+        for lines in _lines_of(child, end):
+            for line in lines:
+                on_line(line.decode(errors="replace"))
+            now = time.monotonic()
+            is_late = now > begun + limit_s
+            if is_late and told_at == math.inf:
                 self._tell(signal.SIGTERM)
             if is_late or (self._signal and stop_with == signal.SIGTERM):
-                told.append(time.monotonic())
-                if told[-1] - told[0] > grace_s:
-                    self._tell(signal.SIGKILL)
-
-        for line in _lines_of(child, insist, end):
-            on_line(line.decode(errors="replace"))
+                told_at = min(told_at, now)
+            if now - told_at > grace_s:
+                self._tell(signal.SIGKILL)
         self._child = None
         return child.wait()
 
 
-def _lines_of(process: "subprocess.Popen[bytes]", between: Callable[[], None], end: bytes = b"\n") -> Iterator[bytes]:
-    """All that a process writes until it has ended: what it leaves behind may keep its output open. `between` is called every 0.2 seconds, and more often;
-    `end`: a pattern of what ends lines."""
+def _lines_of(process: "subprocess.Popen[bytes]", end: bytes) -> Iterator[List[bytes]]:
+    """What a process writes until it has ended, as it comes, and nothing every 0.2 seconds: what it leaves behind may keep its output open."""
     assert process.stdout
     pipe, rest, is_open = process.stdout.fileno(), b"", True
     while True:
@@ -97,12 +95,10 @@ def _lines_of(process: "subprocess.Popen[bytes]", between: Callable[[], None], e
         some = os.read(pipe, 1 << 16) if is_ready else b""
         is_open = is_open and (bool(some) or not is_ready)
         *lines, rest = re.split(end, rest[:1 << 16] + some)
-        yield from lines
+        yield lines
         if has_ended and not some:
             break
         if not is_open:
             time.sleep(0.05)  # it has closed its output, and goes on
-        between()
     process.stdout.close()
-    if rest:
-        yield rest
+    yield [rest] if rest else []

@@ -172,15 +172,9 @@ def files_sent(directory: str, kept_back: Sequence[str]) -> Dict[str, int]:
 def find_tokens(variables: Dict[str, str]) -> Tuple[bool, List[str], Path]:
     """Where the client takes its token from (huggingface_hub 2.4: constants.py, utils/_auth.py): whether there is one, what must not be shown, and the
     file that `hf auth login` would write."""
-    def with_home(path: str) -> Path:
-        return Path(variables.get("HOME", "") + path[1:] if path.startswith("~/") else path)
-
-    if variables.get("HF_TOKEN_PATH"):
-        file = with_home(variables["HF_TOKEN_PATH"])
-    elif variables.get("HF_HOME"):
-        file = with_home(variables["HF_HOME"]) / "token"
-    else:
-        file = with_home(variables.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface" / "token"
+    home = variables.get("HF_HOME") or (variables.get("XDG_CACHE_HOME") or "~/.cache") + "/huggingface"
+    path = variables.get("HF_TOKEN_PATH") or home + "/token"
+    file = Path(variables.get("HOME", "") + path[1:] if path.startswith("~/") else path)
     texts = [variables.get("HF_TOKEN", ""), variables.get("HUGGING_FACE_HUB_TOKEN", "")]
     if file.is_file() and os.access(file, os.R_OK):
         with open(file, encoding="utf-8", errors="surrogateescape") as text:

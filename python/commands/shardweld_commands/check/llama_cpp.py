@@ -7,7 +7,7 @@ from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 from ..text import printable, shape_text
 from .known import facts, gguf_tensors, known_words
 from .model import Findings, Loader, Model, Weights
-from .names import is_number
+from .names import is_number, lacking, numbers_hidden
 from ..headers import GgufFile
 
 WRITE_AGAIN = "write it again, or copy it again from where it was written"
@@ -128,14 +128,6 @@ def _blocks_of(one: Gguf) -> Dict[int, Set[str]]:
     return dict(sorted(blocks.items()))
 
 
-def _lacking(blocks: Dict[int, Set[str]]) -> Iterator[str]:
-    """Layers of one kind have the same tensors: one whose tensors are a part of those of another is not of another kind, but lacks the rest."""
-    kinds = sorted({tuple(sorted(parts)) for parts in blocks.values()}, key=len, reverse=True)
-    for number, parts in blocks.items():
-        most = next((kind for kind in kinds if len(kind) > len(parts) and parts.issubset(kind)), ())
-        yield from (f"blk.{number}.{part}" for part in most if part not in parts)
-
-
 def _lacking_in_family(architecture: str, blocks: Dict[int, Set[str]]) -> Iterator[str]:
     needed = facts("gguf-needed") + (facts("gguf-needed-shaped") + facts("gguf-needed-" + architecture) if architecture in facts("gguf-shaped") else [])
     for number, parts in blocks.items():
@@ -152,7 +144,7 @@ def _unknown(one: Gguf) -> List[str]:
     known, is_long = gguf_tensors(one.architecture), one.first.text(f"{one.architecture}.rope.scaling.type") == "longrope"
 
     def is_known(name: str) -> bool:
-        stem, _, end = ".".join("#" if is_number(part) else part for part in name.split(".")).rpartition(".")
+        stem, _, end = numbers_hidden(name).rpartition(".")
         is_odd = one.architecture in facts("gguf-shaped") and stem.endswith("_norm") and end == "bias"
         return (not is_odd and (stem in known or f"{stem}.{end}" in known)) or (is_long and stem.startswith("rope_factors_"))
 
@@ -207,7 +199,7 @@ def rule_gguf_tensors(model: Model, found: Findings) -> None:
         has_other_ends = "bert" in one.architecture or one.architecture.startswith(("t5", "wav"))  # encoders
         missing = [name for name in ("token_embd.weight", "output_norm.weight") if name not in one.tensors and not has_other_ends]
         missing += [f"all of blk.{block}" for block in range(min(n_blocks, len(blocks) + 1000)) if block not in blocks]
-        missing += _lacking(blocks) if one.architecture not in facts("gguf-uneven") else ()
+        missing += lacking("blk.", blocks) if one.architecture not in facts("gguf-uneven") else ()
         missing += _lacking_in_family(one.architecture, blocks) if not missing and _is_plain(one) else ()
         found.fatal_for(missing, f"{one.name} lacks tensors: ",
                         "llama.cpp refuses it, or computes without them: write it again, or copy all of its files")

@@ -139,7 +139,7 @@ class Loader:
             plain(without_head(name)) in {plain(one) for one in family.transformers_types}
 
 
-@dataclass
+@dataclass(eq=False)
 class Model:
     """A directory that rules look at."""
     directory: Directory
@@ -160,7 +160,6 @@ class Model:
         stated = self.field("quantization_config")
         self.scheme = Scheme(self.field("compression_config") if stated is None else stated)
         self.modules: Dict[str, Module] = {}
-        self.places: Any = None  # see names.places_of
 
     def take(self, weights: Weights) -> None:
         self.weights = Weights(dict(sorted(weights.tensors.items())), weights.metadata, weights.is_whole)

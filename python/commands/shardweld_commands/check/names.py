@@ -3,8 +3,10 @@
 Sources: transformers 5.24 core_model_loading (rename_source_key), run; torch 2.15, fairscale 0.4, lightning 2.6, trl 0.26 for wrappers; configs on the
 Hub and the drafters of vLLM, SGLang and llama.cpp for layers that predict further tokens.
 """
+import collections
+import functools
 import re
-from typing import List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
 from ..text import printable
 from .known import facts
@@ -47,8 +49,18 @@ def stack_layer_of(name: str) -> Optional[int]:
     return None
 
 
-def digits_hidden(name: str) -> str:
-    return re.sub("[0-9]+", "#", name)
+def numbers_hidden(name: str) -> str:
+    """"layers.#.w1" of "layers.3.w1"."""
+    return ".".join("#" if is_number(part) else part for part in name.split("."))
+
+
+def lacking(stack: str, layers: Dict[int, Set[str]], enough: float = 0) -> Iterator[str]:
+    """Layers of one kind have the same tensors: one whose tensors are a part of those that enough others have is not of another kind, but lacks the rest."""
+    kinds = collections.Counter(tuple(sorted(parts)) for parts in layers.values())
+    usual = sorted((kind for kind, count in kinds.items() if count >= enough), key=lambda kind: (-len(kind), kind))
+    for number, parts in sorted(layers.items()):
+        more = next((kind for kind in usual if parts < set(kind)), ())
+        yield from (f"{stack}{number}.{part}" for part in more if part not in parts)
 
 
 def is_computed(name: str) -> bool:
@@ -139,11 +151,7 @@ class Places:
         return Place()
 
 
-def places_of(model: Model) -> Places:
-    """Made once for a model."""
-    if not isinstance(model.places, Places):
-        model.places = Places(model)
-    return model.places
+places_of = functools.lru_cache(maxsize=1)(Places)
 
 
 def _place_of(model: Model, logical: str, *endings: str) -> Place:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from ..files import MIB, failed, is_whole, list_of, object_of, opened, parsed, read_bytes, text_of
-from ..headers import LONGEST_INDEX, GgufFile, WeightFile, WeightIndex, gguf_file, weight_file, weight_index
+from ..headers import LONGEST_INDEX, GgufFile, Stored, WeightFile, WeightIndex, gguf_file, weight_file, weight_index
 
 _LONGEST_CONFIG, _LONGEST_SIDE_FILE, _LONGEST_TOKENIZER = 16 * MIB, 64 * MIB, 256 * MIB
 _LOOK, _LOOKS = 1 << 16, 256  # bytes that are compared at once, and how often
@@ -89,15 +89,14 @@ class Directory:
     def equal(self, one: str, other: str) -> Optional[bool]:
         """Whether two tensors have the same bytes, everywhere if they are small, else in places all over them: tensors that were trained apart differ in
         almost all rows. None: they cannot be compared."""
-        found = [next((weight for weight in self.weights if name in weight.places), None) for name in (one, other)]
-        if found[0] is None or found[1] is None or found[0].tensors[one] != found[1].tensors[other]:
+        a, b = (next((weight.tensors[name] for weight in self.weights if name in weight.tensors), Stored("", ())) for name in (one, other))
+        if a[:2] != b[:2] or a.begin < 0 or b.begin < 0:
             return None
-        with opened(os.path.join(self.path, found[0].name)) as file_a, opened(os.path.join(self.path, found[1].name)) as file_b:
-            (begin, end), other_begin = found[0].places[one], found[1].places[other][0]
-            for at in range(0, end - begin, max(_LOOK, (end - begin) // _LOOKS)):
-                file_a.seek(begin + at)
-                file_b.seek(other_begin + at)
-                looked = file_a.read(min(_LOOK, end - begin - at))
+        with opened(os.path.join(self.path, a.file)) as file_a, opened(os.path.join(self.path, b.file)) as file_b:
+            for at in range(0, a.size, max(_LOOK, a.size // _LOOKS)):
+                file_a.seek(a.begin + at)
+                file_b.seek(b.begin + at)
+                looked = file_a.read(min(_LOOK, a.size - at))
                 if looked != file_b.read(len(looked)):
                     return False
         return True

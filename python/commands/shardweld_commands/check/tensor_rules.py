@@ -5,8 +5,8 @@ from ..files import object_of
 from ..text import glob_matches, listed, printable, shape_text
 from .model import Expected, Findings, Model, Shape, ends_in, first_of
 from .known import facts
-from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Places, digits_hidden, is_computed, is_number, is_of_adapter, is_of_tower, is_tied, places_of,
-                    predicts_further_tokens, rows_of_embedding, stack_layer_of, stored_head, whereabouts, wrapper_in)
+from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Places, is_computed, is_number, is_of_adapter, is_of_tower, is_tied, lacking, numbers_hidden,
+                    places_of, predicts_further_tokens, rows_of_embedding, stack_layer_of, stored_head, whereabouts, wrapper_in)
 from .scheme import is_part_of_codes
 
 RANDOM = "they would be random: merge again, or copy all files"
@@ -134,7 +134,7 @@ def _missing_optional(model: Model, places: Places) -> Iterator[str]:
     for name, tensor in expected.items():
         if not tensor.is_optional or _is_other_rules(name, tensor.logical):
             continue
-        company = digits_hidden(name) if tensor.logical.startswith("layer.") else tensor.logical.split(".")[0]
+        company = numbers_hidden(name) if tensor.logical.startswith("layer.") else tensor.logical.split(".")[0]
         stored, missing = companies.setdefault(company, ([], []))
         stem, _, end = name.rpartition(".")
         twin_name = f"{stem}.{'bias' if end == 'weight' else 'weight'}" if end in ("weight", "bias") else ""
@@ -175,7 +175,7 @@ def _tell_unknown(model: Model, found: Findings) -> None:
         found.add(not is_default, f"names and shapes of the family {printable(model.family.name)} cannot be told from config.json: {fault}",
                   "the loader takes a default, with which they are not checked" if is_default else "take it from the model that was trained")
     for name in model.tensors if not model.for_transformers else ():
-        ended = ".^." + "".join(("#" if is_number(part) else part) + "." for part in name.split(".")) + "$."
+        ended = f".^.{numbers_hidden(name)}.$."
         if any(run in ended for run in model.family.renamed):
             found.of(name, "transformers saves models of this model_type with other names or shapes of tensors, which engines look for: ",
                      f"write it again with shardweld merge --backend hf{'' if model.family.name else ', and a recipe, or save it with save_pretrained'}")
@@ -199,9 +199,9 @@ def rule_names(model: Model, found: Findings) -> None:
     more = [name for name in model.tensors if name not in places.known and not is_part_of_codes(name) and not _is_other_rules(name, "")
             and not is_computed(name) and not any(glob_matches(glob, name) for glob in family.passes)]
     # Layers that predict further tokens have more, and stand behind the others.
-    patterns = {digits_hidden(name) for name, tensor in family.expected.items() if tensor.logical.startswith("layer.")}
+    patterns = {numbers_hidden(name) for name, tensor in family.expected.items() if tensor.logical.startswith("layer.")}
     count = model.number("num_hidden_layers") if not any(map(predicts_further_tokens, model.tensors)) else None
-    layers = ((name, stack_layer_of(name)) for name in more if digits_hidden(name) in patterns)
+    layers = ((name, stack_layer_of(name)) for name in more if numbers_hidden(name) in patterns)
     beyond = [name for name, layer in layers if count is not None and layer is not None and layer >= count]
     if beyond:
         found.fatal(f"config.json says num_hidden_layers {count}, but further layers of the same kind are stored: {first_of(beyond)}",
@@ -235,17 +235,6 @@ def _stacks_of(model: Model) -> Dict[str, Dict[int, Set[str]]]:
         if spot:
             stacks.setdefault(spot[0], {}).setdefault(spot[1], set()).add(spot[2])
     return stacks
-
-
-def _lacking(stack: str, layers: Dict[int, Set[str]]) -> Iterator[str]:
-    """What a layer lacks of what enough others have that have all of its own: half of them in a tower, whose layers are of one kind, more elsewhere."""
-    kinds: Dict[Tuple[str, ...], int] = {}
-    for parts in layers.values():
-        kinds[tuple(sorted(parts))] = kinds.get(tuple(sorted(parts)), 0) + 1
-    usual = [set(kind) for kind, count in sorted(kinds.items()) if (2 * count >= len(layers) if is_of_tower(stack) else 2 * count > len(layers))]
-    for number, parts in sorted(layers.items()):
-        more: Set[str] = next((kind for kind in usual if kind > parts), set())
-        yield from (f"{stack}{number}.{part}" for part in sorted(more - parts))
 
 
 def _without_company(stack: str, parts: Set[str]) -> Iterator[str]:
@@ -302,7 +291,8 @@ def rule_parts(model: Model, found: Findings) -> None:
     missing: List[str] = []
     for stack, layers in sorted(_stacks_of(model).items()):
         if not is_of_tower(stack) or _loads_towers(model):
-            missing += _lacking(stack, layers)
+            # Enough is half of them in a tower, whose layers are of one kind, and more elsewhere.
+            missing += lacking(stack, layers, (len(layers) + (0 if is_of_tower(stack) else 1)) / 2)
             missing += _without_company(stack, layers[min(layers)]) if is_of_tower(stack) else ()
     for field in TOWERS if _loads_towers(model) else ():
         _look_at_tower(model, field, found)

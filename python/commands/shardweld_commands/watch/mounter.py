@@ -5,11 +5,10 @@ import re
 import signal
 import subprocess
 import time
-from typing import List
+from typing import List, Optional, Tuple
 
 from .. import command
-from ..command import LOCKED, TARGET, UNSUPPORTED, USAGE, Failed
-from . import books
+from ..command import LOCKED, TARGET, USAGE, Failed
 from .steps import Files, Look, Ready, files_of
 from .steward import Steward
 
@@ -66,15 +65,15 @@ class Mounter(Steward):
             self._mounted = ""
 
     def _take(self, ready: Ready) -> None:
+        self._owed.pop(ready.step.name, None)  # nothing is behind a mount that is there
+        super()._take(ready)
+
+    def _make(self, ready: Ready) -> Tuple[Optional[Failed], Optional[int]]:
         """Mounts a step, and has the link lead to it. Those with lower numbers are passed by from then on."""
         step, point = ready.step, self._outputs(ready.step.name)[0]
-        self._numbers[step.name] = step.number
-        if not books.PLAIN_NAME.fullmatch(step.name):
-            self._take_failure(ready, Failed(UNSUPPORTED, f"{step.name!r} is no plain name", 'rename the step: letters, digits, ".", "_" and "-"'), [])
-            return
         if os.path.lexists(self._latest()) and not os.path.islink(self._latest()):
             raise Failed(TARGET, f"{self._latest()} is no link", "remove it, or name another OUT")
-        begin, is_there = time.monotonic(), self._is_sound(point, files_of(step.path)) and not ready.was_made
+        is_there = self._is_sound(point, files_of(step.path)) and not ready.was_made
         if not is_there:
             if point in _mounts_in(self._out):  # of files that were others
                 self._take_away(point, is_forced=True)
@@ -85,25 +84,18 @@ class Mounter(Steward):
                 os.rmdir(point)
                 if failed.code == USAGE:
                     raise failed
-                self._take_failure(ready, failed, [])
-                return
+                return failed, None
         fresh = self._latest() + ".new"
         if os.path.lexists(fresh):
             os.unlink(fresh)
         os.symlink(os.path.basename(point), fresh)
         os.rename(fresh, self._latest())
-        self._lookout.settle(ready, "made", time.monotonic(), not is_there)
         self._lookout.first, self._mounted = step.number, step.name
         self._unmade = {name: why for name, why in self._unmade.items() if self._numbers.get(name, 0) > step.number}
-        self._counts["steps_complete_total" if is_there else "steps_made_total"] += 1
         if is_there:
-            self._note(step.name, "complete", [])
-        else:
-            self._counts["last_step"], self._counts["last_made_timestamp_seconds"] = step.number, int(time.time())
-            self._note(step.name, "made", self._asked.duties(), output=point, bytes=0, seconds=time.monotonic() - begin, inputs=ready.print)
-            self._voice.info(f"mounted {step.name}: {self._latest()}")
-            self._serve(step.name)
-        self._remove_older()
+            return None, None
+        self._voice.info(f"mounted {step.name}: {self._latest()}")
+        return None, 0
 
     def _is_sound(self, point: str, files: Files) -> bool:
         """Whether there is a mount that answers, of the files as they are."""

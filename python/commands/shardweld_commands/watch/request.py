@@ -2,7 +2,6 @@
 import os
 import re
 import shutil
-import subprocess
 from typing import List, Tuple
 
 from .. import command
@@ -63,12 +62,10 @@ class Request:
         self.delta_dir, self.delta_against = (os.path.realpath(given.get(name)) if name in given else "" for name in ("delta_dir", "delta_against"))
         # Options of upload, in which {n} stands for the step's number, and of the merges.
         self.upload = [f"--{name}={given.get(name)}" for name in ("hf_upload_path", "revision", "hf_cli") if name in given] + ["--private"] * ("private" in given)
-        stop_at = given.seconds("stop_at")
-        self.merge = given.passed_on + [f"--stop_before={one}" for one in given.all("stop_before")] + ["--verbose"] * ("verbose" in given) + (
-            [f"--stop_at={stop_at:.0f}"] if stop_at else [])
-        self.is_mounted = "mount" in given
-        if self.is_mounted:
-            self.merge = given.passed_on + ["--verbose"] * ("verbose" in given)
+        self.is_mounted, stop_at = "mount" in given, given.seconds("stop_at")
+        self.merge = given.passed_on + ["--verbose"] * ("verbose" in given)
+        if not self.is_mounted:
+            self.merge += [f"--stop_before={one}" for one in given.all("stop_before")] + ([f"--stop_at={stop_at:.0f}"] if stop_at else [])
         _check_merge(given)
         # The run's directory need not be there yet; the one above it must.
         hint = "name the directory in which the training run saves its steps"
@@ -93,6 +90,7 @@ class Request:
         """What is owed behind each merge, in its order."""
         return [duty for duty, asked in (("delta", self.delta_dir), ("upload", self.upload), ("then", self.then)) if asked]
 
+
 def _check_merge(given: Given) -> None:
     """Options of merge are looked at before there is anything to merge."""
     for word in given.passed_on:
@@ -106,7 +104,8 @@ def _check_merge(given: Given) -> None:
             raise Failed(USAGE, f"--mount and --{name} exclude each other: nothing is written")
     words = [word for word in given.passed_on if not word.startswith("--log_dir=")] + ["--also=" + also for also in given.all("also")]
     absent = os.path.join(given.get("target_dir"), ".shardweld-no-step")
-    tried = command.run(["mount", absent, absent, *words] if "mount" in given else ["plan", absent, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    if tried.returncode in (USAGE, UNSUPPORTED):
-        lines = [line.strip() for line in tried.stderr.splitlines()]
-        raise Failed(tried.returncode, lines[0].partition("error: ")[2] if lines else "merge refuses its options", "; ".join(line.partition("hint: ")[2] for line in lines[1:]))
+    try:
+        command.ask(["mount", absent, absent, *words] if "mount" in given else ["plan", absent, *words])
+    except Failed as failed:
+        if failed.code in (USAGE, UNSUPPORTED):
+            raise

@@ -47,15 +47,6 @@ def ask(directory: str) -> Any:
     return command.ask(["inspect", directory, "--steps"])
 
 
-def _as_steps(rows: Sequence[Dict[str, Any]]) -> List[Step]:
-    return [Step(row["number"], row["name"], row["directory"], row["has_tracker"]) for row in rows]
-
-
-def steps_in(directory: str) -> List[Step]:
-    """Those that lie in it, the lowest number first."""
-    return [step for step in _as_steps(ask(directory)["steps"]) if step.directory == directory]
-
-
 Files = Dict[str, Tuple[int, int]]  # by path in the step: size, and time of the last write in nanoseconds
 
 
@@ -199,7 +190,7 @@ class Lookout:
         look = Look()
         told = ask(self.run) if os.path.isdir(self.run) else {"steps": [], "trackers": []}
         steps: Dict[str, Step] = {}
-        for step in _as_steps(told["steps"]):
+        for step in (Step(**row) for row in told["steps"]):
             if any(step.path == other or step.path.startswith(other + "/") for other in self.others) or step.number < self.first or step.number % self.every:
                 continue
             if steps.setdefault(step.name, step) != step and step.path not in self._doubles:

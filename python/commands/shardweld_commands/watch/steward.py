@@ -8,11 +8,12 @@ from typing import Any, Dict, List, Optional, Tuple
 
 from .. import command
 from ..command import CORRUPT, INCOMPLETE, INTERNAL, INTERRUPTED, IO, LAUNCH, LOCKED, MEMORY, MISMATCH, NO_CLIENT, NOT_FOUND, SPACE, STOPPED, TARGET, UNSUPPORTED, USAGE, Failed
+from ..delta import version_name, versions_in
 from ..stop import Stop
 from ..text import counted, duration, human_bytes
 from . import books
 from .request import Request
-from .steps import Look, Lookout, Ready, Step, files_of, print_of, steps_in
+from .steps import Look, Lookout, Ready, Step, ask, files_of, print_of
 from .voice import Voice
 
 REPORT, _PARTIAL, _REMOVED, _DONE = "shardweld_report.json", ".shardweld-partial", ".shardweld-removed", ".shardweld-done-"
@@ -43,6 +44,12 @@ def _beside(output: str, trace: str) -> str:
 
 def _text(failed: Failed) -> str:
     return "; ".join(filter(None, [failed.what, failed.where, failed.hint]))
+
+
+def _placed(failed: Failed, place: str) -> Failed:
+    """The failure, which says of what it is."""
+    failed.where = "; ".join(filter(None, [place, failed.where]))
+    return failed
 
 
 class Steward:
@@ -83,7 +90,7 @@ class Steward:
         code, why = INTERNAL, "it was cut off"
         try:
             begun = self._chain.begun  # a watch that was killed may have made a delta, and not told of it
-            if begun and f"weight_v{begun['version']}" in self._versions() and "delta" in self._owed.get(begun["step"], []):
+            if begun and begun["version"] in map("{:06d}".format, versions_in(self._asked.delta_dir)) and "delta" in self._owed.get(begun["step"], []):
                 self._link(begun["step"], begun["number"], int(begun["version"]))
             while not self._is_done():
                 pass
@@ -109,20 +116,17 @@ class Steward:
             time.sleep(min(max(self._next_look - time.monotonic(), 0), 0.2))
             self._stop.check("between two steps")
         is_asked = bool(self._asked.until) and os.path.lexists(self._asked.until)  # first: what is complete when the file comes is made
-        look: Optional[Look] = None
-        why = ""
         try:
-            look = self._lookout.look(time.monotonic())
+            look, self._unseen = self._lookout.look(time.monotonic()), ""
         except (OSError, Failed) as error:
             if isinstance(error, Failed) and error.code in _ENDS_WATCH:
                 raise
-            why = str(error)
-        if why and why != self._unseen:
-            self._voice.warning(f"the run cannot be looked at: {why}")
-        self._unseen = why
-        self._next_look = time.monotonic() + self._asked.interval
-        if look is None:
+            if str(error) != self._unseen:
+                self._voice.warning(f"the run cannot be looked at: {error}")
+            self._unseen = str(error)
             return False
+        finally:
+            self._next_look = time.monotonic() + self._asked.interval
         self._keep_books(look)
         # What earlier watches, or failures that may be over, have left; also where the trainer has deleted the step.
         for name in sorted((name for name in self._owed if self._owes(name)), key=lambda name: self._numbers.get(name, 0)):
@@ -158,60 +162,62 @@ class Steward:
         self._owed[name] = owes
         self._diary.write(event, step=name, number=self._numbers.get(name, 0), **fields, owes=owes)
 
-    def _tell(self, failed: Failed, place: str) -> None:
-        failed.where = "; ".join(filter(None, [place, failed.where]))
-        self._voice.error(failed)
-
     # A step.
 
     def _take(self, ready: Ready) -> None:
-        """Merges a step and does what is owed behind it. Its errors are its own, but for those that end the watch."""
-        step, output, before = ready.step, os.path.join(self._out, ready.step.name), self._owed.get(ready.step.name, [])
+        """Makes what is asked for of a step, and does what is owed behind it. Its errors are its own, but for those that end the watch."""
+        step, before, begin = ready.step, self._owed.get(ready.step.name, []), time.monotonic()
         self._numbers[step.name] = step.number
-        over = ["--overwrite"] if ready.was_made or "--overwrite" in self._asked.merge else []
-        begin = time.monotonic()
-        n_bytes: Optional[int] = None
-        # A step's name becomes one in OUT and is told to commands: no link that somebody put there leads its output elsewhere.
-        link = next((output for output in self._outputs(step.name) if os.path.islink(output)), "")
-        failed = Failed(TARGET, f"{link} is a link: the output would be where it leads", "remove it") if link else None
-        if not books.PLAIN_NAME.fullmatch(step.name):
-            failed = Failed(UNSUPPORTED, f"{step.name!r} is no plain name: an output would get it, too", 'rename the step: letters, digits, ".", "_" and "-"')
-        if not failed:
-            if over or not os.path.lexists(output):
-                self._begin(ready)
-            failed, n_bytes = self._merge(ready, over)
-            if failed and failed.code == TARGET and not over and self._may_replace(ready):
-                self._begin(ready)
-                failed, n_bytes = self._merge(ready, ["--overwrite"])
-            if failed and failed.code in (MISMATCH, TARGET) and os.path.lexists(_beside(output, _PARTIAL)):
-                self._voice.info(f"begins again with {step.name}: what an earlier run left does not fit: {failed.what}")
-                self._diary.write("restarted", step=step.name, error=_text(failed))
-                failed, n_bytes = self._merge(ready, ["--restart", *over])
+        if books.PLAIN_NAME.fullmatch(step.name):
+            failed, n_bytes = self._make(ready)
+        else:
+            failed, n_bytes = Failed(UNSUPPORTED, f"{step.name!r} is no plain name: what is made of it would get it, too",
+                                     'rename the step: letters, digits, ".", "_" and "-"'), None
         if failed:
             self._owed[step.name] = before
             self._take_failure(ready, failed, before)
             return
         self._lookout.settle(ready, "made", time.monotonic(), n_bytes is not None)
         self._unmade.pop(step.name, None)
-        counts = self._counts
         if n_bytes is None:
-            counts["steps_complete_total"] += 1
+            self._counts["steps_complete_total"] += 1
             if self._asked.delta_dir and step.number >= self._chain.number and step.name not in self._chain.done and "delta" not in before:
                 before = ["delta", *before]
             self._note(step.name, "complete", before)
         else:
-            seconds = time.monotonic() - begin
-            counts["steps_made_total"] += 1
-            counts["bytes_written_total"] += n_bytes
-            counts["merge_seconds_total"] += seconds
-            counts["last_step"], counts["last_made_timestamp_seconds"] = step.number, int(time.time())
+            self._counts["steps_made_total"] += 1
+            self._counts["last_step"], self._counts["last_made_timestamp_seconds"] = step.number, int(time.time())
             self._chain.done.discard(step.name)
             self._tried.pop(step.name, None)
-            self._note(step.name, "made", self._asked.duties(), output=output, bytes=n_bytes, seconds=seconds, inputs=ready.print)
-            self._leave_cache(step.name)
-            self._voice.info(f"made {output}: {human_bytes(n_bytes)} in {duration(seconds)}")
+            self._note(step.name, "made", self._asked.duties(), output=self._outputs(step.name)[0], bytes=n_bytes, seconds=time.monotonic() - begin,
+                       inputs=ready.print)
         self._serve(step.name)
         self._remove_older()
+
+    def _make(self, ready: Ready) -> Tuple[Optional[Failed], Optional[int]]:
+        """How that failed; else how many bytes of tensors were written, None where all was there."""
+        name, output, begin = ready.step.name, self._outputs(ready.step.name)[0], time.monotonic()
+        over = ["--overwrite"] if ready.was_made or "--overwrite" in self._asked.merge else []
+        # A step's name becomes one in OUT and is told to commands: no link that somebody put there leads its output elsewhere.
+        link = next((output for output in self._outputs(name) if os.path.islink(output)), "")
+        if link:
+            return Failed(TARGET, f"{link} is a link: the output would be where it leads", "remove it"), None
+        if over or not os.path.lexists(output):
+            self._begin(ready)
+        failed, n_bytes = self._merge(ready, over)
+        if failed and failed.code == TARGET and not over and self._may_replace(ready):
+            self._begin(ready)
+            failed, n_bytes = self._merge(ready, ["--overwrite"])
+        if failed and failed.code in (MISMATCH, TARGET) and os.path.lexists(_beside(output, _PARTIAL)):
+            self._voice.info(f"begins again with {name}: what an earlier run left does not fit: {failed.what}")
+            self._diary.write("restarted", step=name, error=_text(failed))
+            failed, n_bytes = self._merge(ready, ["--restart", *over])
+        if n_bytes is not None:
+            self._counts["bytes_written_total"] += n_bytes
+            self._counts["merge_seconds_total"] += time.monotonic() - begin
+            self._leave_cache(name)
+            self._voice.info(f"made {output}: {human_bytes(n_bytes)} in {duration(time.monotonic() - begin)}")
+        return failed, n_bytes
 
     def _begin(self, ready: Ready) -> None:
         self._voice.info(f"merging {ready.step.name}")
@@ -263,8 +269,7 @@ class Steward:
         self._stop.check(f"while {step.name} was merged")
         failed = told[-1] if told else Failed(code, f"the merge of {step.name} ended with code {code}")
         if code in _ENDS_WATCH or code > 128:
-            failed.where = "; ".join(filter(None, [f"step {step.name}", failed.where]))
-            raise failed
+            raise _placed(failed, f"step {step.name}")
         return failed, None
 
     def _role(self, step: Step) -> List[str]:
@@ -337,7 +342,7 @@ class Steward:
             self._counts["steps_failed_total"] += 1
             self._unmade[name] = failed.what
             self._note(name, "failed", owes, code=failed.code, error=_text(failed))
-            self._tell(failed, f"step {name}")
+            self._voice.error(_placed(failed, f"step {name}"))
             self._lookout.settle(ready, "failed" if may_pass(failed.code) else "refused", now)
 
     # What is owed behind it.
@@ -381,7 +386,7 @@ class Steward:
     def _complain(self, name: str, event: str, failed: Failed, where: str) -> int:
         self._counts["steps_failed_total"] += 1
         self._note(name, event, self._owed[name], code=failed.code, error=_text(failed))
-        self._tell(failed, f"{where} {name}")
+        self._voice.error(_placed(failed, f"{where} {name}"))
         return failed.code
 
     def _upload(self, name: str) -> int:
@@ -393,14 +398,9 @@ class Steward:
         self._settle_duty(name, "upload", "uploaded")
         return 0
 
-    def _versions(self) -> List[str]:
-        """The versions in the directory of deltas, the last one last."""
-        names = os.listdir(self._asked.delta_dir) if os.path.isdir(self._asked.delta_dir) else []
-        return sorted((name for name in names if name.startswith("weight_v") and name[8:].isdigit()), key=lambda name: int(name[8:]))
-
     def _deliver(self, name: str) -> int:
         asked, chain, number = self._asked, self._chain, self._numbers.get(name, 0)
-        last = int(self._versions()[-1][8:]) if self._versions() else 0
+        last = max(versions_in(asked.delta_dir), default=0)
         previous = os.path.join(self._out, chain.step) if chain.step else asked.delta_against
         if not previous or (not chain.step and previous == os.path.join(self._out, name)):
             self._voice.info(f"{name} has no delta: the deltas begin with it (--delta_against)")
@@ -419,7 +419,7 @@ class Steward:
         return self._link(name, number, last + 1)
 
     def _link(self, name: str, number: int, version: int) -> int:
-        directory = os.path.join(self._asked.delta_dir, f"weight_v{version:06d}")
+        directory = os.path.join(self._asked.delta_dir, version_name(version))
         n_bytes = sum(size for size, _ in files_of(directory).values()) if version else 0
         self._chain.step, self._chain.number, self._chain.version = name, number, version
         self._chain.done.add(name)
@@ -450,8 +450,9 @@ class Steward:
         """Outputs beyond the newest of --keep that the program made here of this run, and nothing else; none behind which something is owed, or from which
         the next delta leads."""
         try:
-            own = [step.name for step in steps_in(self._out) if is_own_output(step.path, self._asked.run)] if self._asked.keep else []
-            for name in own[:-self._asked.keep] if self._asked.keep else []:
+            rows = ask(self._out)["steps"] if self._asked.keep else []
+            own = [row["name"] for row in rows if row["directory"] == self._out and is_own_output(os.path.join(self._out, row["name"]), self._asked.run)]
+            for name in own[:-self._asked.keep]:
                 if self._owes(name) or (self._asked.delta_dir and name == self._chain.step):
                     continue
                 # Noted first: once it is gone nothing else tells that the step was made.
