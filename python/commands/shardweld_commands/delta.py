@@ -9,7 +9,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import socket
 import sys
 import threading
@@ -18,10 +17,10 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from typing import Any, BinaryIO, Callable, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
-from . import command
-from .command import CORRUPT, IO, LOCKED, MISMATCH, NOT_FOUND, STOPPED, UNSUPPORTED, Failed, Given
+from .command import CORRUPT, IO, LOCKED, MISMATCH, NOT_FOUND, STOPPED, UNSUPPORTED, Command, Failed, Given, say
 from .files import opened
 from .safetensors_model import INDEX, Model, read_index, read_model, read_sums, stamp
+from .stop import Stop
 from .text import counted, human_bytes, percent, table
 
 CHECKSUMS = "xxh3-128"
@@ -113,12 +112,9 @@ class Work:
 
     def __init__(self, limit: int = 0, has_bar: bool = False) -> None:
         self.limit, self.has_bar, self.done = limit, has_bar, 0  # bytes a second, 0: as fast as it goes
-        self.error: Optional[BaseException] = None
+        self.error: Optional[BaseException] = None  # the first one, which ends all threads, and is the run's
+        self.asked = Stop()
         self._lock, self._free_at = threading.Lock(), 0.0
-
-    def stop(self, error: BaseException) -> None:
-        """The first error ends all threads, and is the run's."""
-        self.error = self.error or error
 
     def step(self, moved: int, compared: int = 0) -> None:
         """Before so many bytes are moved from or to the disk."""
@@ -146,7 +142,9 @@ class Work:
             left = set(futures)
             while left and not self.error:
                 done, left = wait(futures, 0.2, FIRST_EXCEPTION)
-                self.error = self.error or next(filter(None, (one.exception() for one in done)), None)
+                self.error = next(filter(None, (one.exception() for one in done)), None)
+                if self.asked.why():
+                    self.error = Failed(STOPPED, self.asked.why(), "run the same command again")
                 if self.has_bar and left:
                     print(f"\r{100 * self.done // max(1, model.size())} %", end="\r", file=sys.stderr, flush=True)
         if self.error:
@@ -336,14 +334,11 @@ def text_of(told: Dict[str, Any]) -> str:
 def run(given: Given) -> int:
     work = Work(int(given.get("bw_limit", "0")), sys.stderr.isatty() and "quiet" not in given)
     load_packages()
-    for one in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(one) != signal.SIG_IGN:
-            signal.signal(one, lambda number, frame: work.stop(Failed(STOPPED, "stopped by a signal", "run the same command again")))
     told = write_delta(given.get("previous"), given.get("model"), given.get("versions"), work)
     sys.stdout.write(json.dumps(told, indent=2) + "\n" if "json" in given else text_of(told))
     if not told["pays"] and "quiet" not in given:
-        command.say("warning: the delta is more than half as large as the model: sending the model itself costs little more")
+        say("warning: the delta is more than half as large as the model: sending the model itself costs little more")
     return 0
 
 
-COMMAND = command.Command("delta", run)
+COMMAND = Command("delta", run)

@@ -70,17 +70,16 @@ def write_file(path: str, text: str, is_own: Callable[[bytes], bool]) -> None:
     fresh = f"{path}.partial-{os.urandom(8).hex()}"
     try:
         with open(fresh, "x", encoding="utf-8", errors="replace") as file:
-            try:
-                file.write(text)
-                file.flush()
-                os.fsync(file.fileno())
-                os.replace(fresh, path)
-            except BaseException:
-                os.unlink(fresh)
-                raise
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(fresh, path)
     except OSError as error:
         told = failed("write", path, error)
         raise Failed(IO if told.code == NOT_FOUND else told.code, told.what) from None
+    finally:
+        if os.path.lexists(fresh):
+            os.unlink(fresh)
 
 
 # Names and JSON of such files.

@@ -63,19 +63,16 @@ class Told:
         texts = [name + ("..." if isinstance(one, (dict, list)) else Told(one).text()) for name, one in items[:_MOST_LISTED]]
         return ", ".join(texts + ["..."] * (len(items) > _MOST_LISTED))
 
-    def integer(self, *names: str) -> int:
-        return whole(self.at(*names).value, 1 << 63)
+    def integer(self, *names: str, end: int = 1 << 63) -> int:
+        value = self.at(*names).value
+        return int(value) if is_whole(value) and abs(value) < end else 0
 
     def bytes(self, *names: str) -> int:
-        return max(whole(self.at(*names).value, 1 << 64), 0)
+        return max(self.integer(*names, end=1 << 64), 0)
 
     def seconds(self, name: str) -> float:
         value = self.at(name).value
         return min(max(float(value), 0.0), _YEAR) if is_number(value) and math.isfinite(value) else 0.0
-
-
-def whole(value: Any, end: int) -> int:
-    return int(value) if is_whole(value) and abs(value) < end else 0
 
 
 class Phases(NamedTuple):
@@ -148,9 +145,7 @@ class Record:
     def headline(self) -> str:
         """"Qwen3ForCausalLM in merged": the model and where it is, or what else is known."""
         name = os.path.basename(self.target.rstrip("/"))
-        if self.model:
-            return self.model + (f" in {name}" if name else "")
-        return self.title + (f" into {name}" if name else "")
+        return (self.model or self.title) + (f" {'in' if self.model else 'into'} {name}" if name else "")
 
     def shown_ranks(self, most: int) -> List[Rank]:
         """The ranks worth a line each, where there are too many for all: evenly chosen, with the one that took longest."""
@@ -305,13 +300,11 @@ def report_text(record: Record) -> str:
 def run(given: Given) -> int:
     path = given.get("local_dir")
     record = read_report(os.path.join(path, KEPT_REPORT) if os.path.isdir(path) else path)
-    if "html" not in given:
-        text = report_text(record)
-        show(given, text if "json" in given else on_terminal(text, sys.stdout), ok=record.code == 0)
-        return 0
-    from .report_page import is_page, page_of
-    write_file(given.get("html"), page_of(record), is_page)
-    show(given, f"wrote {given.get('html')}\n", ok=record.code == 0)
+    if "html" in given:
+        from .report_page import is_page, page_of
+        write_file(given.get("html"), page_of(record), is_page)
+    text = f"wrote {given.get('html')}\n" if "html" in given else report_text(record)
+    show(given, text if "json" in given else on_terminal(text, sys.stdout), ok=record.code == 0)
     return 0
 
 

@@ -1,8 +1,8 @@
 """A report as one page of HTML that needs nothing else: no script, no network. Its template is report_page.html; everything that came from the report is
 escaped."""
 import html
-import os
 import re
+from pathlib import Path
 from typing import Any, Dict, List
 
 from .report import Phases, Record, Row, Sizes
@@ -40,8 +40,7 @@ def filled(template: str, values: Values) -> str:
 
 
 def _text_of(name: str) -> str:
-    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
-        return file.read()
+    return Path(__file__).with_name(name).read_text(encoding="utf-8")
 
 
 def _width(part: float, whole: float) -> str:

@@ -3,9 +3,8 @@ import os
 import re
 from typing import Any, BinaryIO, Dict, NamedTuple, NoReturn, Tuple
 
-from . import command
 from .headers import LONGEST_INDEX, Stored, weight_file, weight_index
-from .command import CORRUPT, NOT_FOUND, UNSUPPORTED, Failed
+from .command import CORRUPT, NOT_FOUND, UNSUPPORTED, Failed, refuse_checkpoint
 from .files import is_whole, list_of, object_of, opened, parsed, read_bytes, size_of
 
 INDEX = "model.safetensors.index.json"
@@ -62,7 +61,7 @@ def read_model(directory: str) -> Model:
     names = sorted(os.listdir(directory))
     weight_map, metadata = read_index(os.path.join(directory, INDEX)) if INDEX in names else (None, {})
     if weight_map is None and "model.safetensors" not in names:
-        command.refuse_checkpoint(directory)
+        refuse_checkpoint(directory)
         is_gguf = any(name.endswith(".gguf") for name in names)
         raise Failed(UNSUPPORTED if is_gguf else NOT_FOUND, f"{directory} holds neither model.safetensors nor {INDEX}", "give models in safetensors")
     if "config.json" not in names:

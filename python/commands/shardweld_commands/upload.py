@@ -316,8 +316,7 @@ STATUS = re.compile(r"(?:([45]\d\d)[^a-z0-9])?(?:client error|server error|http 
 def failure_of(output: str) -> Tuple[int, str]:
     """The code, and what the last telling words say: clients try again by themselves, so earlier words need not be the reason."""
     text = output.lower()
-    with open(os.path.join(os.path.dirname(__file__), "client_words.txt"), encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split(" | ") for line in file if not line.startswith("#")]
+    rows = [line.split(" | ") for line in Path(__file__).with_name("client_words.txt").read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     last, code, what = max(((text.rfind(words), int(number), meaning) for number, meaning, *several in rows for words in several), key=lambda one: one[0])
     statuses = [(found.start(at), found[at]) for found in STATUS.finditer(text) for at in (1, 2) if found[at]]
     # A status is plainer than the words that come with it ("401 ... invalid username or password").

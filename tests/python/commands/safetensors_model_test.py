@@ -35,7 +35,7 @@ class ReadModel(unittest.TestCase):
         self.put(name, struct.pack("<Q", len(text)) + text + bytes(size))
 
     def code(self):
-        with mock.patch.object(safetensors_model.command, "refuse_checkpoint"):
+        with mock.patch.object(safetensors_model, "refuse_checkpoint"):
             try:
                 safetensors_model.read_model(self.root)
                 return 0

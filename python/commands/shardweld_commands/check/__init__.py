@@ -1,6 +1,6 @@
 """`shardweld check`: whether a model directory would load where it is to be served, by the rules of the programs that load it, without running them.
 
-Which program asks for what stands in a module for each (transformers, vllm, sglang, tgi, llama_cpp), as rules with their sources; what a model of a
+Which program asks for what stands in rules with their sources, and which files each reads in transformers, servers and llama_cpp; what a model of a
 family has comes from `shardweld recipes --config DIR --json`.
 """
 import json
@@ -9,13 +9,13 @@ import sys
 from typing import Any, Dict, List, NamedTuple
 
 from ..text import counted, printable, table, wrapped
-from . import llama_cpp, sglang, tgi, transformers, vllm
+from . import llama_cpp, servers, transformers
 from ..command import STRICT, Command, Failed, Given, complain, on_terminal
-from .model import Family, Finding, Loader, Model, family_of
+from .model import Family, Finding, Model, family_of
 from .reading import read_directory
 from .rules import findings_of
 
-LOADERS = {one.name: one for one in (transformers.LOADER, vllm.LOADER, sglang.LOADER, tgi.LOADER, llama_cpp.LOADER)}
+LOADERS = {one.name: one for one in (transformers.LOADER, servers.VLLM, servers.SGLANG, servers.TGI, llama_cpp.LOADER)}
 _SCHEMA = 1
 
 
@@ -65,13 +65,6 @@ class Answer(NamedTuple):
             (f", with{self.devices}" if self.devices else "")
 
 
-def read_model(path: str, loader: Loader, tp: int = 1, pp: int = 1) -> Model:
-    """The directory as the loader meets it. Failed."""
-    directory = read_directory(path, loader.name == "llama.cpp", loader.takes_safetensors)
-    has_family = loader.name != "llama.cpp" and directory.config_text is not None
-    return Model(directory, loader, family_of(path) if has_family else Family(), tp, pp)
-
-
 def check(given: Given) -> int:
     """Of several directories those that cannot be read are told, and the worst code is returned."""
     paths, targets, tp, pp = given.all("local_dir"), given.all("target") or ["transformers"], int(given.get("tp", "1")), int(given.get("pp", "1"))
@@ -79,8 +72,10 @@ def check(given: Given) -> int:
     answers: List[Answer] = []
     for path in paths:
         try:
-            for target in targets:
-                model = read_model(path, LOADERS[target], tp, pp)
+            for loader in (LOADERS[target] for target in targets):
+                directory = read_directory(path, loader.name == "llama.cpp", loader.takes_safetensors)
+                has_family = loader.name != "llama.cpp" and directory.config_text is not None
+                model = Model(directory, loader, family_of(path) if has_family else Family(), tp, pp)
                 answers.append(Answer(model, findings_of(model)))
                 print(answers[-1].text(), flush=True) if "json" not in given else None
         except Failed as failed:

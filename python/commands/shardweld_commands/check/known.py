@@ -12,8 +12,8 @@ computed by code of models' own (Sarvam).
 """
 import functools
 import math
-import os
 import re
+from pathlib import Path
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Tuple
 
 from ..files import is_whole, object_of
@@ -23,12 +23,11 @@ from ..files import is_whole, object_of
 def _rows(file: str) -> Dict[str, List[str]]:
     """The words behind each "key:" of a file."""
     found: Dict[str, List[str]] = {}
-    with open(os.path.join(os.path.dirname(__file__), file), encoding="utf-8") as text:
-        for word in text.read().split():
-            if word.endswith(":"):
-                words = found.setdefault(word[:-1], [])
-            else:
-                words.append(word)
+    for word in Path(__file__).with_name(file).read_text(encoding="utf-8").split():
+        if word.endswith(":"):
+            words = found.setdefault(word[:-1], [])
+        else:
+            words.append(word)
     return found
 
 

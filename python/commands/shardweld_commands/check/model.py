@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Callable, Dict, FrozenSet, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from ..command import ask
-from ..files import is_whole, list_of, object_of, parsed, text_of
+from ..files import list_of, object_of, parsed, text_of, whole
 from ..text import printable
 from .known import known_words, plain, without_head
 from ..headers import Stored
@@ -171,8 +171,7 @@ class Model:
         return object_of(self.config.get("text_config")).get(name) if value is None else value
 
     def number(self, name: str) -> Optional[int]:
-        value = self.field(name)
-        return int(value) if is_whole(value) else None
+        return whole(self.field(name))
 
     @property
     def tensors(self) -> Dict[str, Stored]:

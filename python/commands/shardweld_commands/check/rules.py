@@ -1,6 +1,6 @@
 """All rules: rules.txt has a row for each, in the order in which they are checked: its name, what it asks for, the loaders that do, and what was run,
 or which code was read, with its version. What looks for it is the function rule_NAME of a module."""
-import os
+from pathlib import Path
 from typing import Callable, Dict, List, NamedTuple
 
 from . import config_rules, llama_cpp, parallel_rules, quantisation_rules, tensor_rules, weights
@@ -19,8 +19,7 @@ class Rule(NamedTuple):
 
 
 def all_rules() -> List[Rule]:
-    with open(os.path.join(os.path.dirname(__file__), "rules.txt"), encoding="utf-8") as rows:
-        return [Rule(*row.strip().split(" | ")) for row in rows]
+    return [Rule(*row.split(" | ")) for row in Path(__file__).with_name("rules.txt").read_text(encoding="utf-8").splitlines()]
 
 
 def findings_of(model: Model) -> List[Finding]:

@@ -4,9 +4,8 @@ Sources: transformers 5.24 quantizers/, compressed-tensors 0.20 quantization/qua
 """
 import re
 import signal
-import time
 from dataclasses import dataclass, field
-from typing import Any, Dict, List, Optional, Pattern, Set, Tuple
+from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..command import UNSUPPORTED, Failed
 from ..files import is_whole, list_of, object_of, text_of, whole
@@ -43,28 +42,22 @@ def _stop(*_: Any) -> None:
 class Expressions:
     """Regular expressions that anybody may have written: all of them together have some seconds."""
     seconds_left = 20.0
-    compiled: Dict[str, Optional[Pattern[str]]] = {}
 
     @classmethod
     def match(cls, expression: str, name: str) -> bool:
         """From the name's beginning, as re.match. What is no expression matches nothing. Failed where it takes too long."""
-        begun, before = time.monotonic(), signal.signal(signal.SIGALRM, _stop)
+        before = signal.signal(signal.SIGALRM, _stop)
         signal.setitimer(signal.ITIMER_REAL, max(cls.seconds_left, 0.001))
         try:
-            if expression not in cls.compiled:
-                cls.compiled[expression] = None
-                cls.compiled[expression] = re.compile(expression)
-            pattern = cls.compiled[expression]
-            return pattern is not None and pattern.match(name) is not None
+            return re.match(expression, name) is not None
         except (re.error, RecursionError, OverflowError):
             return False
         except _TooLong:
             raise Failed(UNSUPPORTED, f"the expression {printable(expression)} of quantization_config takes too long to match",
                          "write it without nested repetitions") from None
         finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
+            cls.seconds_left = signal.setitimer(signal.ITIMER_REAL, 0)[0]
             signal.signal(signal.SIGALRM, before)
-            cls.seconds_left -= time.monotonic() - begun
 
 
 # The scheme.

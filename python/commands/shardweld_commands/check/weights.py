@@ -86,16 +86,5 @@ class Choice:
         return self.weights
 
 
-def takes_safetensors(files: Set[str]) -> bool:
-    """What most loaders do where pickles lie beside them."""
-    return any(name.endswith(".safetensors") for name in files) or "model.safetensors.index.json" in files
-
-
-def choose_for_server(model: Model, found: Findings) -> Weights:
-    """All files, or those of an index."""
-    choice = Choice(model, found)
-    return choice.take(choice.by_index(), True) if model.directory.index else choice.take(choice.names)
-
-
 def rule_weights(model: Model, found: Findings) -> None:
     model.take(model.loader.choose(model, found))

@@ -1,7 +1,6 @@
 """Tensors that saving cuts anew, as lines of a recipe."""
 import re
 
-import torch
 import transformers
 
 from .models import Refused, hidden
@@ -63,7 +62,7 @@ class Piece:
 class Cut:
     """The lines of a group: one tensor on one side, parts of it on the other."""
 
-    LETTERS = "abcdfgh"
+    LETTERS, LABELS = "abcdfgh", "xyzuvwst"
 
     def __init__(self, trace, stored, saved, heads):
         self.lets, self.heads = {}, heads
@@ -100,29 +99,23 @@ class Cut:
                 continue
             letter = self.LETTERS[d]
             starts = sorted({one[0] for one in column})
-            if len(starts) == 1:
-                text, part = self.ordered(letter, column[0][3])
-                axes.append(text if self.is_split else part if column[0][3][0] == "turned" else letter)
-                for k, one in enumerate(column):
-                    part_axes[k][one[2]] = part if self.is_split else text
-                continue
-            if any(label for label in labels):
+            is_cut = len(starts) > 1
+            if is_cut and any(labels):
                 raise Refused("cut along two dims")
             # A tensor that is cut in equal parts says how large they are; parts that are joined say it themselves.
-            extent = {one[0]: one[1] for one in column}
-            names = [letter if self.is_split else f"{letter}{i}" for i in range(len(starts))]
-            if self.is_split and len(set(extent.values())) != 1:
+            if is_cut and self.is_split and len(set({start: extent for start, extent, _, _ in column}.values())) != 1:
                 raise Refused("cut in parts of several sizes")
             wholes = []
             for i, start in enumerate(starts):
                 order = next(one[3] for one in column if one[0] == start)
-                text, part = self.ordered(names[i], order)
-                wholes.append(f"{'xyzuvwst'[i]}: {(text if self.is_split else part).strip('()')}")
+                text, part = self.ordered(f"{letter}{i}" if is_cut and not self.is_split else letter, order)
+                wholes.append(text if self.is_split else part)
                 for k, one in enumerate(column):
                     if one[0] == start:
-                        labels[k] = "xyzuvwst"[i]
+                        labels[k] = self.LABELS[i] if is_cut else labels[k]
                         part_axes[k][one[2]] = part if self.is_split else text
-            axes.append("[" + " | ".join(wholes) + "]")
+            named = " | ".join(f"{label}: {one.strip('()')}" for label, one in zip(self.LABELS, wholes))
+            axes.append(f"[{named}]" if is_cut else wholes[0])
         parts = []
         for k, (name, _) in enumerate(pieces):
             layout = " ".join(part_axes[k][dim] for dim in sorted(part_axes[k]))
@@ -212,19 +205,13 @@ def generalise(cut, renames):
         name = name if cut.is_split else renamed(name, renames)
         part_shape, part_numbers = hidden(name)
         spare, texts, counts = list(zip(captures, numbers)), [], number is not None
-        for i, value in enumerate(part_numbers):
-            is_count = counts and value == number and i == len(part_numbers) - 1
-            match = None if is_count else next((one for one in spare if one[1] == value), None)
-            if is_count:
-                texts.append("{e}")
-                counts = False
-            elif match:
-                spare.remove(match)
-                texts.append("{" + match[0] + "}")
-            else:
-                texts.append(str(value))
-        if counts:
+        if counts and part_numbers[-1:] != (number,):
             raise Refused(f"{name} does not say which part it is")
+        for value in part_numbers[:-1] if counts else part_numbers:
+            match = next((one for one in spare if one[1] == value), None)
+            spare = [one for one in spare if one is not match]
+            texts.append("{" + match[0] + "}" if match else str(value))
+        texts += ["{e}"] if counts else []
         if spare:
             raise Refused(f"{name} does not say which layer it is of")
         rows.append((hub, with_numbers(part_shape, texts), rows[0][2], part_layout))

@@ -1,8 +1,8 @@
 """Small models of transformers' own classes: of a type's configuration with small sizes, and of the same with one switch the other way."""
 import copy
 import json
-import os
 import re
+from pathlib import Path
 
 import torch
 import transformers
@@ -16,8 +16,7 @@ BIGGEST = 250_000_000
 LAYERS = 4
 # small_models.json: "sizes", by which fields are small; "settings" of configurations that make no model so. Lists of kinds of layers are shortened so that
 # each kind is among the first.
-with open(os.path.join(os.path.dirname(__file__), "small_models.json"), encoding="utf-8") as file:
-    TOLD = json.load(file)
+TOLD = json.loads(Path(__file__).with_name("small_models.json").read_text(encoding="utf-8"))
 SMALL = {field: int(size) for size, fields in TOLD["sizes"].items() for field in fields.split()}
 SETTINGS = TOLD["settings"]
 

@@ -52,23 +52,9 @@ class Trace:
         return same, [(sorted(a, key=self.order.get), sorted(b, key=saved_order.get)) for a, b in groups]
 
 
-def affine(xs, ys):
-    """(factor, sum) that make each y of its x."""
-    for factor in (1, 2):
-        for plus in (0, 1, -1):
-            if all(y == factor * x + plus for x, y in zip(xs, ys)):
-                return factor, plus
-    return None
-
-
 def with_numbers(shape, numbers):
     given = iter(numbers)
     return ".".join(str(next(given)) if part == "#" else part for part in shape)
-
-
-def counted(capture, use):
-    factor, plus = use
-    return "{" + capture + (f"*{factor}" if factor > 1 else "") + (f"{plus:+d}" if plus else "") + "}"
 
 
 def pattern_of(shape, members, fixed):
@@ -81,13 +67,12 @@ def pattern_of(shape, members, fixed):
     uses, taken = [], {}
     for t in range(target.count("#")):
         ys = [hidden(to)[1][t] for _, to in members]
-        fits = [(i, affine([numbers[i] for numbers, _ in members], ys)) for i in free if i not in taken]
-        fits = sorted((one for one in fits if one[1]), key=lambda one: one[1] != (1, 0))
-        if len(set(ys)) == 1 and not (fits and fits[0][1] == (1, 0)):
+        same = next((i for i in free if i not in taken and [numbers[i] for numbers, _ in members] == ys), None)
+        if same is not None:
+            taken[same] = CAPTURES[len(taken)]
+            uses.append("{" + taken[same] + "}")
+        elif len(set(ys)) == 1:
             uses.append(str(ys[0]))
-        elif fits and fits[0][1] == (1, 0):
-            taken[fits[0][0]] = CAPTURES[len(taken)]
-            uses.append(counted(taken[fits[0][0]], fits[0][1]))
         else:
             return None
     if any(i not in taken and len({numbers[i] for numbers, _ in members}) > 1 for i in free):
@@ -104,15 +89,13 @@ def name_rules(pairs):
         groups[shape].append((numbers, saved))
     rules = []
     for shape, members in groups.items():
-        found = next((some for some in (rules_with(shape, members, fixed) for fixed in subsets(shape.count("#"))) if some), None)
+        n = shape.count("#")
+        subsets = sorted((tuple(i for i in range(n) if mask >> i & 1) for mask in range(1 << n)), key=len)
+        found = next((some for some in (rules_with(shape, members, fixed) for fixed in subsets) if some), None)
         if found is None:
             raise Refused(f"no rule for the name {'.'.join(shape)}")
         rules += found
     return rules
-
-
-def subsets(n):
-    return sorted((tuple(i for i in range(n) if mask >> i & 1) for mask in range(1 << n)), key=len)
 
 
 def rules_with(shape, members, fixed):
@@ -124,7 +107,7 @@ def rules_with(shape, members, fixed):
 
 
 def filled(text, numbers):
-    return re.sub(r"\{(\w+)(?:\*(\d+))?([+-]\d+)?\}", lambda m: str(numbers[m[1]] * int(m[2] or 1) + int(m[3] or 0)), text)
+    return re.sub(r"\{(\w)\}", lambda found: str(numbers[found[1]]), text)
 
 
 class Renames:

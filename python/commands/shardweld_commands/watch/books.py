@@ -7,6 +7,7 @@ import re
 import stat
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Set
 
 from ..command import IO, LOCKED, Failed
@@ -150,8 +151,7 @@ class Counts(Dict[str, Any]):
     """What has been counted since the watch began: rows of counts.txt, their name, first value and meaning."""
 
     def __init__(self) -> None:
-        with open(os.path.join(os.path.dirname(__file__), "counts.txt"), encoding="utf-8") as file:
-            self._rows = [line.rstrip("\n").split(" | ") for line in file]
+        self._rows = [line.split(" | ") for line in Path(__file__).with_name("counts.txt").read_text(encoding="utf-8").splitlines()]
         super().__init__((name, int(first)) for name, first, _ in self._rows)
 
     def write(self, path: str) -> None:

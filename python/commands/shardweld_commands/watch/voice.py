@@ -6,8 +6,7 @@ import time
 from datetime import datetime
 from typing import Any, Dict, Optional
 
-from .. import command
-from ..command import Failed
+from ..command import Failed, complain, say
 
 _USUAL_LEAD_S = 60.0
 _LINE_S = 10.0  # between two lines of progress
@@ -33,7 +32,7 @@ class Voice:
     def say(text: str) -> None:
         """A line, which nobody need read any more."""
         try:
-            command.say(text)
+            say(text)
         except OSError:
             pass
 
@@ -47,7 +46,7 @@ class Voice:
         if self._is_json:
             self.say(json.dumps({"event": "error", "code": failed.code, "what": failed.what, "where": failed.where, "hint": failed.hint}))
         else:
-            command.complain(failed)
+            complain(failed)
 
     def line(self, text: str) -> None:
         """An object for programs, which people are not told."""
