@@ -13,7 +13,7 @@ from .text import printable
 MIB = 1 << 20
 MARK = "\ufeff"  # a byte order mark
 _DEEPEST_JSON = 64
-_KINDS = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"), (stat.S_ISSOCK, "a socket"))
+_KINDS = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"))
 _CODES = {errno.ENOSPC: SPACE, errno.EDQUOT: SPACE, errno.EFBIG: SPACE, errno.ENOMEM: MEMORY, errno.ENOENT: NOT_FOUND, errno.ENOTDIR: NOT_FOUND,
           errno.ENXIO: UNSUPPORTED, errno.ENODEV: UNSUPPORTED}  # the last two: a socket, an absent device
 
@@ -27,8 +27,6 @@ def opened(path: str) -> BinaryIO:
     """A regular file, whatever its name leads to; never waits for a pipe's other end. Failed(NOT_FOUND, IO), and UNSUPPORTED for any other kind."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except ValueError:
-        raise Failed(NOT_FOUND, f"{path!r} is no path") from None
     except OSError as error:
         raise failed("open", path, error) from None
     mode = os.fstat(descriptor).st_mode

@@ -48,13 +48,13 @@ def last_part(logical: str) -> str:
 class Suggestion:
     """A recipe that extends the nearest family: `nearest` is that one, evaluated; `store` the lines of the framework whose names the checkpoint has."""
 
-    def __init__(self, nearest: Any, stored: Optional[Shapes], store: Optional[List[Any]]) -> None:
+    def __init__(self, nearest: Any, model: Shapes, stored: Optional[Shapes], store: Optional[List[Any]]) -> None:
         self.name, self.sizes, self.stored, self.store = nearest["recipe"], nearest["sizes"], stored, store
         self.indices_known = set(nearest["indices"])
-        self.hub = [line for line in nearest["lines"] if line["part"] == "hub"]
+        hub = [line for line in nearest["lines"] if line["part"] == "hub"]
         self.module = [line for line in nearest["lines"] if line["part"] == "module"]
-        self.logicals = {last_part(line["logical"]) for line in self.hub + self.module}
-        layer = next((line["name"] for line in self.hub if "{l}." in line["name"] and line["logical"].startswith("layer.{l}.")), "model.layers.{l}.")
+        self.logicals = {last_part(line["logical"]) for line in hub + self.module}
+        layer = next((line["name"] for line in hub if "{l}." in line["name"] and line["logical"].startswith("layer.{l}.")), "model.layers.{l}.")
         self.prefix = layer[:layer.index("{l}.") + 4]
         self.lets: Dict[str, int] = {}
         self.indices: Dict[str, int] = {}
@@ -62,18 +62,15 @@ class Suggestion:
         self.passes: Set[str] = set()
         self.notes: List[str] = []
         self.has_new = False
-
-    def add(self, nearest: Any, model: Shapes) -> None:
         made = made_by(nearest)
         n_there = Counter(tensor["line"] for tensor in made if tensor["name"] in model)
         for line in sorted({tensor["line"] for tensor in made}):
             told = nearest["lines"][line]
             if n_there[line] == 0 and not told["optional"]:
-                name = told["name"]
-                if name.startswith(self.prefix):
-                    self.block.append("without " + name[len(self.prefix):])
+                if told["name"].startswith(self.prefix):
+                    self.block.append("without " + told["name"][len(self.prefix):])
                 else:
-                    self.notes.append("the model has no " + name)
+                    self.notes.append("the model has no " + told["name"])
         names = {tensor["name"] for tensor in made}
         layers = self.prefix[:self.prefix.index("{")]
         for texts, group in grouped({name: shape for name, shape in model.items() if name not in names}).items():
@@ -91,8 +88,8 @@ class Suggestion:
                 self.notes.append(f"{tensor['name']} is {shape_text(shape)}, the recipe makes {shape_text(tensor['shape'])} "
                                   f"({nearest['lines'][tensor['line']]['layout']})")
         # Names of a module tree that the model does not have: `module` lines may be missing.
-        stored = self.stored if self.stored is not None and self.store is None else {}
-        for texts, group in grouped({name: shape for name, shape in stored.items() if name not in model}).items():
+        only = {name: shape for name, shape in (stored or {}).items() if name not in model and store is None}
+        for texts, group in grouped(only).items():
             self.notes.append(f"only the checkpoint has {printable('*'.join(texts))} {shape_text(group.usual()[0])}")
 
     def text(self, model_type: str) -> str:
@@ -183,9 +180,8 @@ def run_suggest(given: Given) -> int:
         found = f"{family['recipe']} makes {n_equal} of {len(model)} tensors" if family else "none makes any of its tensors"
         raise Failed(UNSUPPORTED, f"no family is near to {printable(directory)}: {found}", "begin with `shardweld recipes llama` and docs/using/recipes.md")
     nearest = evaluated([family["recipe"], "--config", directory, *more])
-    suggestion = Suggestion(nearest, stored, store)
-    suggestion.add(nearest, model)
-    show(given, f"# {n_equal} of {len(model)} tensors are as {family['recipe']} makes them.\n{suggestion.text(told['model_type'] or 'my_family')}")
+    text = Suggestion(nearest, model, stored, store).text(told["model_type"] or "my_family")
+    show(given, f"# {n_equal} of {len(model)} tensors are as {family['recipe']} makes them.\n{text}")
     return 0
 
 

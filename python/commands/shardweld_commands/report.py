@@ -22,6 +22,7 @@ _YEAR = 366 * 86400.0
 _MOST_BYTES = (1 << 64) - 1
 
 Sizes = List[Tuple[str, int]]
+Phases = List[Tuple[str, float]]  # names and seconds, in their order
 
 
 class Told:
@@ -74,14 +75,13 @@ class Told:
         value = self.at(name).value
         return min(max(float(value), 0.0), _YEAR) if is_number(value) and math.isfinite(value) else 0.0
 
+    def phases(self) -> Phases:
+        return [(phase.text("name"), phase.seconds("wall_s")) for phase in self.each("phases", _MOST_PHASES)]
 
-class Phases(NamedTuple):
-    """Names and seconds, in their order."""
-    each: List[Tuple[str, float]]
 
-    def seconds(self, name: Optional[str] = None) -> float:
-        """The time of all phases, or of those of this name."""
-        return sum(seconds for one, seconds in self.each if name is None or one == name)
+def time_of(phases: Phases, name: Optional[str] = None) -> float:
+    """Of all phases, or of those of this name."""
+    return sum(seconds for one, seconds in phases if name is None or one == name)
 
 
 class Rank(NamedTuple):
@@ -127,11 +127,11 @@ class Record:
         self.model, self.target, self.format = root.text("model_class"), root.text("target"), root.text("input", "format")
         mixed = [one.text("dir") for one in root.each("mixed", _MOST_LINES)]
         self.input = f"{counted(len(mixed), 'checkpoint')}: {', '.join(mixed)}" if mixed else root.text("input", "dir")
-        self.phases = _phases(root)
+        self.phases = root.phases()
         sizes = ("peak_bytes", "bytes_read", "bytes_sent", "bytes_written")
-        self.ranks = [Rank(one.integer("rank"), one.text("host"), _phases(one), *(one.bytes(size) for size in sizes))
+        self.ranks = [Rank(one.integer("rank"), one.text("host"), one.phases(), *(one.bytes(size) for size in sizes))
                       for one in root.each("ranks", _MOST_ROWS)]
-        self.seconds = max([self.phases.seconds(), *(rank.phases.seconds() for rank in self.ranks)])
+        self.seconds = max(map(time_of, [self.phases, *(rank.phases for rank in self.ranks)]))
         self.ledger, self.stored = _ledger(root.at("ledger"), self.is_published), root.bytes("ledger", "stored")
         self.facts = _facts(root)
         self.files: Sizes = [(one.text("name"), one.bytes("bytes")) for one in root.each("files", _MOST_ROWS)]
@@ -149,13 +149,13 @@ class Record:
 
     def shown_ranks(self, most: int) -> List[Rank]:
         """The ranks worth a line each, where there are too many for all: evenly chosen, with the one that took longest."""
-        slowest = max(self.ranks, key=lambda rank: rank.phases.seconds(), default=None)
+        slowest = max(self.ranks, key=lambda rank: time_of(rank.phases), default=None)
         step = max(1, -(-len(self.ranks) // most))
         return [rank for at, rank in enumerate(self.ranks) if at % step == 0 or rank is slowest]
 
     def seconds_of(self, phase: str) -> Tuple[float, float]:
         """Of the fastest and of the slowest rank."""
-        times = [rank.phases.seconds(phase) for rank in self.ranks] or [self.phases.seconds(phase)]
+        times = [time_of(phases, phase) for phases in [rank.phases for rank in self.ranks] or [self.phases]]
         return min(times), max(times)
 
     def _checks(self, root: Told) -> List[Check]:
@@ -178,10 +178,6 @@ class Record:
                   counted(odd, "suspicious tensor") if is_looked_at else "not looked at")]
         equal = f"{base.line('equal')} of {base.line('compared')} tensors are equal"
         return checks + ([Check("good", "beside the base", equal)] if base.is_object() else [])
-
-
-def _phases(told: Told) -> Phases:
-    return Phases([(phase.text("name"), phase.seconds("wall_s")) for phase in told.each("phases", _MOST_PHASES)])
 
 
 def _ledger(ledger: Told, is_there: bool) -> List[Row]:
@@ -272,7 +268,7 @@ def _ledger_text(record: Record) -> str:
 
 def _phases_text(record: Record) -> str:
     cells = [("  " + printable(name), range_text(*record.seconds_of(name)), bar(record.seconds_of(name)[1], record.seconds))
-             for name in dict.fromkeys(name for name, _ in record.phases.each)]
+             for name in dict.fromkeys(name for name, _ in record.phases)]
     return "\n" + table("<><", [("phase", "time of a rank", "")] + cells) if cells else ""
 
 

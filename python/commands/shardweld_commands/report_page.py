@@ -73,11 +73,11 @@ def _chosen(record: Record, shown: int) -> str:
 def _times(record: Record) -> Values:
     """A lane of phases for each rank; those of one name have one colour, in the order in which they are met."""
     colours: Dict[str, int] = {}
-    ranks = [rank for rank in record.shown_ranks(_DRAWN_RANKS) if rank.phases.each]
+    ranks = [rank for rank in record.shown_ranks(_DRAWN_RANKS) if rank.phases]
 
     def rows(phases: Phases) -> List[Values]:
         return [{"phase": phase, "time": duration(seconds), "width": _width(seconds, record.seconds), "colour": colours.setdefault(phase, len(colours)) % _COLOURS,
-                 "label": phase if seconds > _ROOM_FOR_NAME * record.seconds else ""} for phase, seconds in phases.each]
+                 "label": phase if seconds > _ROOM_FOR_NAME * record.seconds else ""} for phase, seconds in phases]
 
     legend = [{**row, "time": range_text(*record.seconds_of(row["phase"]))} for row in {row["phase"]: row for row in rows(record.phases)}.values()]
     return {"legend": legend, "axis": [{"time": duration(record.seconds * at / 4) if at else "0"} for at in range(5)],

@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence
 
 from .command import LAUNCH, STOPPED, Failed
@@ -34,10 +35,8 @@ class Stop:
 
     def _tell(self, number: int) -> None:
         if self._child and self._child.returncode is None:
-            try:
+            with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, number)
-            except ProcessLookupError:
-                pass
 
     def why(self) -> str:
         if self._signal:

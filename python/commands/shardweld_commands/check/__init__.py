@@ -16,7 +16,6 @@ from .reading import read_directory
 from .rules import findings_of
 
 LOADERS = {one.name: one for one in (transformers.LOADER, servers.VLLM, servers.SGLANG, servers.TGI, llama_cpp.LOADER)}
-_SCHEMA = 1
 
 
 class Answer(NamedTuple):
@@ -85,7 +84,7 @@ def check(given: Given) -> int:
             code = max(code, failed.code)
     if "json" in given:
         told = answers[0].fields() if is_one else {"ok": code == 0 and all(one.verdict == "ok" for one in answers), "answers": [answer.fields() for answer in answers]}
-        print(json.dumps({"schema": _SCHEMA, **told}, indent=2), flush=True)
+        print(json.dumps({"schema": 1, **told}, indent=2), flush=True)
     refused = [answer for answer in answers if answer.n_errors]
     if refused:
         raise Failed(max(code, STRICT), refused[0].refusal() if is_one else f"{len(refused)} of {counted(len(answers), 'answer')} are NOT OK")

@@ -15,8 +15,6 @@ from .scheme import CODES, is_part_of_codes
 
 HEAD, EMBEDDING = "head", "embed"  # logical names
 
-# Fields that count layers which predict further tokens (MTP): a model without them is whole, but servers that are told of them fail to start.
-PREDICTION_FIELDS = facts("prediction-fields")
 # Parts of a model beside its language model: the field that promises one, what people call it, and a word in the name of each of its tensors.
 TOWERS = {"vision_config": ("vision tower", re.compile("vis|vit|image|img")), "audio_config": ("audio tower", re.compile("audio|speech|wav|sound"))}
 

@@ -31,12 +31,8 @@ def is_part_of_codes(name: str) -> bool:
 
 # Patterns that come from files.
 
-class _TooLong(Exception):
-    pass
-
-
 def _stop(*_: Any) -> None:
-    raise _TooLong
+    raise TimeoutError
 
 
 class Expressions:
@@ -52,7 +48,7 @@ class Expressions:
             return re.match(expression, name) is not None
         except (re.error, RecursionError, OverflowError):
             return False
-        except _TooLong:
+        except TimeoutError:
             raise Failed(UNSUPPORTED, f"the expression {printable(expression)} of quantization_config takes too long to match",
                          "write it without nested repetitions") from None
         finally:

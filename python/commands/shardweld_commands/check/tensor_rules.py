@@ -5,7 +5,7 @@ from ..files import object_of
 from ..text import glob_matches, listed, printable, shape_text
 from .model import Expected, Findings, Model, Shape, ends_in, first_of
 from .known import facts
-from .names import (EMBEDDING, HEAD, PREDICTION_FIELDS, TOWERS, Places, is_computed, is_number, is_of_adapter, is_of_tower, is_tied, lacking, numbers_hidden,
+from .names import (EMBEDDING, HEAD, TOWERS, Places, is_computed, is_number, is_of_adapter, is_of_tower, is_tied, lacking, numbers_hidden,
                     places_of, predicts_further_tokens, rows_of_embedding, stack_layer_of, stored_head, whereabouts, wrapper_in)
 from .scheme import is_part_of_codes
 
@@ -82,7 +82,8 @@ def rule_layers(model: Model, found: Findings) -> None:
 
 
 def rule_prediction(model: Model, found: Findings) -> None:
-    for field in PREDICTION_FIELDS:
+    """Layers that predict further tokens (MTP): a model without them is whole, but servers that are told of them fail to start."""
+    for field in facts("prediction-fields"):
         promised = model.number(field) or 0
         if promised > 0 and model.is_whole and not any(map(predicts_further_tokens, model.tensors)) and \
                 max((layer for layer in map(stack_layer_of, model.tensors) if layer is not None), default=-1) < max(model.number("num_hidden_layers") or 0, 0):

@@ -24,7 +24,6 @@ def _name_of(model_type: str) -> str:
 
 
 def run_generate(given: Given) -> int:
-    types = given.all("topic")
     try:
         import safetensors.torch  # noqa: F401
         import torch
@@ -39,7 +38,7 @@ def run_generate(given: Given) -> int:
     transformers.utils.logging.disable_progress_bar()
     out, starts, refused, lines = pathlib.Path(given.get("out", ".")), launchers(), [], []
     out.mkdir(parents=True, exist_ok=True)
-    for model_type in types:
+    for model_type in given.all("topic"):
         work = pathlib.Path(tempfile.mkdtemp())
         try:
             kind, text, settings = try_type(model_type, _name_of(model_type), work, starts)

@@ -2,12 +2,11 @@
 import collections
 import json
 import os
-import pathlib
 import shutil
 import subprocess
 
 import torch
-from safetensors import safe_open
+from safetensors.torch import load_file
 
 from .. import command
 from .cuts import Rules
@@ -15,11 +14,7 @@ from .models import Refused, filled_model, variants
 from .names import Trace
 
 def tensors_in(directory):
-    found = {}
-    for path in sorted(pathlib.Path(directory).glob("*.safetensors")):
-        with safe_open(path, "pt") as file:
-            found.update({name: file.get_tensor(name) for name in file.keys()})
-    return found
+    return {name: value for path in directory.glob("*.safetensors") for name, value in load_file(path).items()}
 
 
 def same_bytes(a, b):

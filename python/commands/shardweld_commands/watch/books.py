@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Set
@@ -50,12 +51,10 @@ class Earlier:
 
     def read(self, line: bytes) -> None:
         """A line of a diary; what is no event is passed over."""
-        try:
+        with suppress(ValueError, TypeError):
             row = json.loads(line)
             if isinstance(row, dict):
                 self._take(row)
-        except (ValueError, TypeError):
-            pass
 
     def _take(self, row: Dict[str, Any]) -> None:
         event, step = str(row.get("event")), str(row.get("step"))

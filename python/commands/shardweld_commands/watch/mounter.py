@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import time
+from contextlib import suppress
 from typing import List, Optional, Tuple
 
 from .. import command
@@ -116,11 +117,8 @@ class Mounter(Steward):
 
         done = command.run(["unmount", point], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         if done.returncode == LOCKED and is_forced:
-            try:
-                with open(point + _READY, encoding="utf-8") as file:
-                    os.kill(int(file.read()), signal.SIGTERM)
-            except (OSError, ValueError):
-                pass
+            with suppress(OSError, ValueError), open(point + _READY, encoding="utf-8") as file:
+                os.kill(int(file.read()), signal.SIGTERM)
         deadline = time.monotonic() + _END_S
         while is_forced and is_mounted() and time.monotonic() < deadline:
             time.sleep(0.05)

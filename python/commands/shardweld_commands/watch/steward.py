@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import time
+from contextlib import suppress
 from typing import Any, Dict, List, Optional, Tuple
 
 from .. import command
@@ -97,11 +98,8 @@ class Steward:
             code, why = 0, self._faults()
             if why:
                 raise Failed(INCOMPLETE, why, "the messages above say why; the same command tries again")
-        except Failed as failed:
-            code, why = failed.code, failed.what
-            raise
-        except OSError as error:
-            code, why = IO, str(error)
+        except (Failed, OSError) as error:
+            code, why = error.code if isinstance(error, Failed) else IO, str(error)
             raise
         finally:
             made, complete, failures, lost = (self._counts[f"steps_{what}_total"] for what in ("made", "complete", "failed", "lost"))
@@ -279,13 +277,11 @@ class Steward:
 
     def _code_of(self, done: str, ended: int, told: List[Failed]) -> int:
         """How a merge ended, as the file says that it wrote itself: a launcher may return 0 where nothing ran."""
-        try:
+        with suppress(OSError, ValueError, KeyError):
             with open(done, encoding="utf-8") as file:
                 code = int(json.load(file)["code"])
             os.unlink(done)
             return code
-        except (OSError, ValueError, KeyError):
-            pass
         if ended < 0 or ended > 128:
             code = ended if ended > 0 else 128 - ended
             told.append(Failed(code, f"the merge was killed by signal {code - 128}", "the same command goes on"))
@@ -307,11 +303,8 @@ class Steward:
     def _leave_cache(self, name: str) -> None:
         """What was written leaves the page cache, which is the trainer's."""
         for path in (os.path.join(output, path) for output in self._outputs(name) if self._asked.is_polite for path in files_of(output)):
-            try:
-                with open(path, "rb") as file:
-                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
-            except OSError:
-                pass
+            with suppress(OSError), open(path, "rb") as file:
+                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
 
     def _take_failure(self, ready: Ready, failed: Failed, owes: List[str]) -> None:
         """The step was deleted while it was read, was not complete after all, or cannot be merged."""

@@ -3,6 +3,7 @@ import json
 import os
 import subprocess
 import time
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Dict, Optional
 
@@ -31,10 +32,8 @@ class Voice:
     @staticmethod
     def say(text: str) -> None:
         """A line, which nobody need read any more."""
-        try:
+        with suppress(OSError):
             say(text)
-        except OSError:
-            pass
 
     def info(self, text: str) -> None:
         self.message("info", text)
