@@ -132,15 +132,13 @@ class Suggestion:
 
     def _unused_line(self, shape: Shape) -> Optional[Any]:
         """A framework's line for stored tensors of this shape that the family has no line for; None where two could be meant."""
-        found = None
+        fits = []
         for line in self.store or []:
             pattern = re.sub(r"\\{[^}]*\\}", "(?:0|[1-9][0-9]*)", re.escape(line["name"]))
             if last_part(line["logical"]) not in self.logicals and line["dims"] == len(shape) and any(
                     one == shape and re.fullmatch(pattern, name) for name, one in (self.stored or {}).items()):
-                if found is not None and found["logical"] != line["logical"]:
-                    return None
-                found = line
-        return found
+                fits.append(line)
+        return fits[-1] if len({line["logical"] for line in fits}) == 1 else None
 
     def _layout_text(self, shape: Shape, axes: Set[str]) -> str:
         text = ""

@@ -300,7 +300,7 @@ def run(given: Given) -> int:
         from .report_page import is_page, page_of
         write_file(given.get("html"), page_of(record), is_page)
     text = f"wrote {given.get('html')}\n" if "html" in given else report_text(record)
-    show(given, text if "json" in given else on_terminal(text, sys.stdout), ok=record.code == 0)
+    show(given, text if "json" in given or "html" in given else on_terminal(text, sys.stdout), ok=record.code == 0)
     return 0
 
 

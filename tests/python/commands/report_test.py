@@ -102,7 +102,7 @@ class ReportTest(unittest.TestCase):
     def test_bounds_what_is_shown(self):
         long = record(tensors=[{"name": "n" * 100000, "bytes": at} for at in range(1000)], warnings=[{"code": "c", "text": "t " * 100000}] * 1000,
                       phases=[{"name": "=" * 100000, "wall_s": 1}] * 1000, ledger={"stored": 1, "ignored": [{"pattern": str(at)} for at in range(100000)]})
-        self.assertEqual((len(long.largest), long.largest[0][1], len(long.warnings), len(long.phases.each)), (12, 999, 200, 64))
+        self.assertEqual((len(long.largest), long.largest[0][1], len(long.warnings), len(long.phases)), (12, 999, 200, 64))
         self.assertLess(len(page_of(long)), 10 << 20)
 
 

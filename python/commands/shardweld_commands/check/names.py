@@ -5,6 +5,7 @@ Hub and the drafters of vLLM, SGLang and llama.cpp for layers that predict furth
 """
 import collections
 import functools
+import os
 import re
 from typing import Dict, Iterator, List, NamedTuple, Optional, Set, Tuple
 
@@ -185,13 +186,6 @@ def whereabouts(model: Model, name: str) -> str:
     if prefix:
         return f" (stored behind {printable(prefix)})"
     parts = name.split(".")[::-1]
-    nearest, longest = "", len(parts[0])
-    for stored in model.tensors:
-        length = -1
-        for one, other in zip(stored.split(".")[::-1], parts):
-            if one != other:
-                break
-            length += len(one) + 1
-        if length > longest:
-            nearest, longest = stored, length
-    return f" (the nearest that is stored is {printable(nearest)})" if nearest else ""
+    shared = {stored: os.path.commonprefix([stored.split(".")[::-1], parts]) for stored in model.tensors}
+    nearest = max(shared, key=lambda stored: len(".".join(shared[stored])), default="")
+    return f" (the nearest that is stored is {printable(nearest)})" if nearest and len(shared[nearest]) > 1 else ""
