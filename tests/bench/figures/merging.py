@@ -45,10 +45,11 @@ def speed_of(report):
 
 
 class Merging:
-    """The sides of one case. The last reports of the strategies stay in `reports`."""
+    """The sides of one case. The last reports of the strategies stay in `reports`. `launch` makes of a program's command the one that starts its ranks."""
 
-    def __init__(self, place: Place, case: Case):
+    def __init__(self, place: Place, case: Case, launch=None):
         self.place, self.case = place, case
+        self.launch = launch or (lambda command: [*mpirun(case.ranks), *command])
         self.checkpoint = place.checkpoint(case.model)
         self.inputs = place.inputs(self.checkpoint)
         self.reports = {}
@@ -66,7 +67,7 @@ class Merging:
     def _run_merge(self, strategy, merged, sampled):
         path = os.path.join(self.place.work, "report.json")
         command = merge_command(self.place, self.case.model, self.checkpoint, merged, strategy, path)
-        taken = process.run([*mpirun(self.case.ranks), *command, *self.case.no_fsync()], self.place.log, sampled)
+        taken = process.run(self.launch([*command, *self.case.no_fsync()]), self.place.log, sampled)
         with open(path, encoding="utf-8") as file:
             report = json.load(file)
         self._check(report, strategy)

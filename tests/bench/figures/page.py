@@ -22,7 +22,7 @@ def render(page, content):
 
 
 def _tables():
-    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "reshape": _reshapes, "read": _reads, "mount": _mounts, "watch": _watches, "launch": _launches, "memory": _memory, "bounds": _bounds}
+    return {"machine": _runs, "merge": _merges, "peers": _peers, "quantise": _quantised, "reshape": _reshapes, "read": _reads, "mount": _mounts, "watch": _watches, "launch": _launches, "memory": _memory, "large": _large, "bounds": _bounds}
 
 
 def _spread(values, digits=2):
@@ -202,6 +202,17 @@ def _memory(content):
                            f"{record['gb'] / record['wall_s']:.1f}" if "wall_s" in record else "", _mib(record["peak_bytes"]),
                            f"{record['metadata_bytes'] / 2**20:.1f}", f"{_mib(record['limit_bytes'])} MiB", numbers[_run_of(record)])
                           for record in _of_kind(content, "memory-.*")])
+
+
+def _large(content):
+    numbers = _run_numbers(content)
+    heads = ("input", "GB", "plain copying, s", "merge, s", "GB/s", "% of roof", "on two hosts, s", "MiB of all ranks", "run")
+    rows = []
+    for record in _of_kind(content, "large"):
+        gb, roof, merge, apart = record["input_bytes"] / 1e9, *(record["samples"][side]["wall_s"] for side in ("roof", "merge", "two_hosts"))
+        rows.append((record["input"], f"{gb:.2f}", _middle(roof, 0), _middle(merge, 0), f"{gb / merge[0]:.2f}", _middle([100 * value for value in ratios(roof, merge)], 0),
+                     _middle(apart, 0), _mib(record["peak_bytes"]), numbers[_run_of(record)]))
+    return _table(heads, rows)
 
 
 def _bounds(content):

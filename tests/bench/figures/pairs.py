@@ -49,6 +49,14 @@ def measure(sides, n_pairs, inputs, cache):
             side.add(_one(side, inputs, cache, False))
 
 
+def measure_once(side, inputs, cache):
+    """A single run, timed, with its memory sampled and its output checked: for what takes minutes, of which 5 ms between two samples are little."""
+    os.sync()
+    time.sleep(REST_S)
+    side.add(_one(side, inputs, cache, True))
+    side.peak_bytes = int(side.samples.get("peak_bytes", [0])[0])
+
+
 def _one(side, inputs, cache, is_first):
     prepare = page_cache.make_cold if cache == "cold" else page_cache.make_warm
     prepare(inputs)

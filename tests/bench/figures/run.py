@@ -7,6 +7,7 @@ import tempfile
 import time
 
 import averaging
+import large
 import merging
 import mounting
 import page
@@ -43,6 +44,7 @@ kinds:
           merges meanwhile, 8)
   launch  a merge of next to nothing
   memory  checkpoints of holes of growing size
+  large   one run of a real checkpoint (--gb: 40, three times as much on the disk), cold and synced, on one host and on two that are namespaces (root)
 
 Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, file systems are synced, the machine rests for
 4 s and the input is brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs are removed. With fsync a merge syncs what it
@@ -73,7 +75,7 @@ def listed(*known, default=None, note=""):
 
 def arguments():
     parser = argparse.ArgumentParser(prog="scripts/bench.sh", description=ABOUT, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "mount", "watch", "launch", "memory", default=["merge", "launch"], note=" (default merge,launch)"))
+    parser.add_argument("--kind", **listed("merge", "average", "peer", "quantise", "reshape", "read", "mount", "watch", "launch", "memory", "large", default=["merge", "launch"], note=" (default merge,launch)"))
     parser.add_argument("--gb", type=float, help="size of the checkpoint's tensors (4; peers: 2, mergekit: 4 of each model)")
     parser.add_argument("--pairs", type=int, help="runs of each side (9; quantise, reshape, read, mount: 5; peers: 2)")
     parser.add_argument("--format", **listed("legacy", "torch_dist", "fsdp"))
@@ -157,6 +159,10 @@ def jobs(given):
     if "watch" in given.kind:
         watched_gb, n_saves = given.gb or 8, given.pairs or 5
         yield [dict(watching.key(watched_gb), pairs=n_saves)], lambda place: [watching.record(place, watched_gb, n_saves)], []
+    if "large" in given.kind:
+        for layout in given.format:
+            large_model = Model(layout, "bf16", given.gb or 40)
+            yield [dict(large.key(large_model), pairs=1)], lambda place, m=large_model: [large.record(place, m)], [large_model]
     if "memory" in given.kind:
         for item in given.memory:
             how, size, layout = (item + "-legacy").split("-")[:3]
