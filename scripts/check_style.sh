@@ -4,6 +4,7 @@
 # analyser, which looks at no included file, then sees all functions.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+command -v clang-format >/dev/null || { echo "SKIPPED: clang-format is not installed"; exit 77; }
 
 mapfile -t sources < <(find include src tests -name '*.[ch]pp' | sort)
 printf '%s\n' "${sources[@]}" | xargs -P "$(nproc)" -n 100 clang-format --dry-run -Werror
