@@ -10,6 +10,7 @@
 #include <system_error>
 #include <thread>
 
+#include "core/error_of.hpp"
 #include "core/system.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"
@@ -204,7 +205,7 @@ class Worker {
         Prefetch rounds(plan_, plan::Rounds(plan_, done_), comm_.rank(), reader_);
         ReadingThread thread;
         std::future<Round> next;
-        std::optional<Error> failure = mpi::error_of([&] { next = start_reading(rounds, thread); });
+        std::optional<Error> failure = error_of([&] { next = start_reading(rounds, thread); });
         while (true) {
             Round round;
             mpi::collectively(comm_, [&] {
@@ -218,10 +219,10 @@ class Worker {
                 return;
             }
             // An error waits for the next meeting of all ranks.
-            failure = mpi::error_of([&] { next = start_reading(rounds, thread); });
+            failure = error_of([&] { next = start_reading(rounds, thread); });
             exchange(round);
             if (!failure) {
-                failure = mpi::error_of([&] { finish(round); });
+                failure = error_of([&] { finish(round); });
             }
         }
     }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/error_of.hpp"
 #include "core/system.hpp"
 #include "numeric/census.hpp"
 #include "numeric/convert.hpp"
@@ -296,7 +297,7 @@ void Writer::flush() {
 
 void Writer::keep() noexcept {
     if (journal_) {
-        (void)mpi::error_of([&] { flush(); });
+        (void)error_of([&] { flush(); });
     }
 }
 

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "app/runtime/mounts.hpp"
+#include "core/error_of.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "execute/round.hpp"
@@ -274,8 +275,7 @@ void Server::open(fuse_req_t request, std::uint64_t number, fuse_file_info* open
     std::unique_ptr<Text> text;
     if (const ToldFile* const told = told_at(number)) {
         const auto gives_up = [&] { return is_over_ || ::fuse_req_interrupted(request) != 0; };
-        const auto failure =
-            mpi::error_of([&] { text = std::make_unique<Text>(told->text(gives_up)); });
+        const auto failure = error_of([&] { text = std::make_unique<Text>(told->text(gives_up)); });
         if (failure) {
             fail({request, number}, *failure);
             return;
@@ -319,7 +319,7 @@ void Server::answer(Index ticket, const PendingRead& asked) {
     thread_local execute::Buffer buffer;
     const std::size_t file = *at(asked.number).file;
     std::span<std::byte> bytes;
-    const auto failure = mpi::error_of([&] {
+    const auto failure = error_of([&] {
         bytes = buffer.get(asked.end - asked.begin);
         strips_.read(file, asked.begin, bytes);
     });

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/error_of.hpp"
 #include "mpi/comm.hpp"
 
 namespace shardweld::mount {
@@ -70,7 +71,7 @@ std::unique_ptr<std::byte[]> Strips::free_memory() {
 
 void Strips::make(const Key& key, KeptStrip& entry, std::unique_lock<std::mutex>& lock) {
     lock.unlock();
-    entry.failure = mpi::error_of([&] {
+    entry.failure = error_of([&] {
         const auto& [file, begin] = key;
         const Bytes size = std::min(kStrip, files_.files()[file].size - begin);
         files_.read(file, begin, {entry.bytes.get(), size});

@@ -1,9 +1,8 @@
 #include <algorithm>
-#include <new>
+#include <optional>
 
 #include "core/codec.hpp"
-#include "core/path.hpp"
-#include "core/system.hpp"
+#include "core/error_of.hpp"
 
 #include "comm.hpp"
 
@@ -22,27 +21,6 @@ Error told_by(Error error, const Comm& comm, Index others) {
 }
 
 }  // namespace
-
-std::optional<Error> error_of(const std::function<void()>& local) {
-    try {
-        local();
-        return std::nullopt;
-    } catch (const Error& error) {
-        return error;
-    } catch (const std::bad_alloc&) {
-        return Error(ErrorCode::memory, "memory ran out",
-                     "give the job more memory per rank or lower --memory_limit");
-    } catch (const fs::filesystem_error& error) {
-        const std::string second = error.path2().empty() ? "" : " and " + error.path2().string();
-        return Error(code_of_errno(error.code().value()), "cannot use " + error.path1().string() +
-                                                              second + ": " +
-                                                              text_of_errno(error.code().value()));
-    } catch (const std::exception& error) {
-        return Error(ErrorCode::internal, std::string("unexpected error: ") + error.what());
-    } catch (...) {
-        return Error(ErrorCode::internal, "unexpected error of an unknown type");
-    }
-}
 
 void collectively(Comm& comm, const std::function<void()>& local) {
     const std::optional<Error> mine = error_of(local);

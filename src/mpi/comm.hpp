@@ -100,13 +100,9 @@ inline std::unique_ptr<Comm> world_comm() {
     return world_comm(unwatched);
 }
 
-/// Runs `local` and returns what it threw, as an Error: non-shardweld exceptions become
-/// Error(internal), std::bad_alloc Error(memory). Local.
-std::optional<Error> error_of(const std::function<void()>& local);
-
 /// Runs `local` on this rank, then agrees: when any rank threw, every rank throws the same Error
 /// (the lowest failing rank's, with "rank R (host)" among its places when there is more than one
-/// rank). Exceptions of other kinds: see error_of. Collective.
+/// rank). Exceptions of other kinds are errors as error_of has them. Collective.
 void collectively(Comm& comm, const std::function<void()>& local);
 
 /// Runs `local` on rank 0 alone; what it throws there, every rank throws. Collective.

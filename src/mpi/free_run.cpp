@@ -1,5 +1,7 @@
 #include "free_run.hpp"
 
+#include "core/error_of.hpp"
+
 namespace shardweld::mpi {
 
 namespace {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/error_of.hpp"
 #include "core/text.hpp"
 #include "io/directory.hpp"
 #include "io/paths.hpp"
@@ -59,7 +60,7 @@ bool holds_old_model(const fs::path& path) {
 void find_traces(const fs::path& directory, std::set<fs::path>& traces,
                  std::vector<fs::path>& unseen) {
     std::vector<fs::path> below;
-    const auto failure = mpi::error_of([&] {
+    const auto failure = error_of([&] {
         for (const fs::directory_entry& entry : io::entries_of(directory)) {
             std::error_code ignored;
             if (!target_of(entry.path()).empty()) {
@@ -122,13 +123,13 @@ void give_all(const std::vector<Abandoned*>& traces, Fate fate, const std::strin
 /// Under the target's lock, whose file goes with it.
 void remove_all(const std::vector<Abandoned*>& traces, const fs::path& target, const Holder& own) {
     std::optional<TargetLock> lock;
-    if (const auto failure = mpi::error_of([&] { lock.emplace(target, own); })) {
+    if (const auto failure = error_of([&] { lock.emplace(target, own); })) {
         give_all(traces, failure->code() == ErrorCode::locked ? Fate::live : Fate::failed,
                  failure->what());
         return;
     }
     for (Abandoned* const found : traces) {
-        const auto failure = mpi::error_of([&] { remove(*found); });
+        const auto failure = error_of([&] { remove(*found); });
         if (failure) {
             give_all({found}, Fate::failed, failure->what());
         }
@@ -150,7 +151,7 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
             give_all(traces, Fate::live, name_of(holder) + " may be writing it");
             return;
         }
-        if (const auto held = mpi::error_of([&] { require_free(lock, target, own); })) {
+        if (const auto held = error_of([&] { require_free(lock, target, own); })) {
             give_all(traces, Fate::live, held->what());
             return;
         }

@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/error_of.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
@@ -161,7 +162,7 @@ void require_as_strict(const RunFacts& begun, const RunFacts& now, const fs::pat
 void require_same_way(const fs::path& target, const RunFacts& now) {
     for (const fs::path& partial : unfinished_work(target)) {
         std::optional<RunFacts> begun;
-        (void)mpi::error_of([&] {
+        (void)error_of([&] {
             if (holds_work(partial)) {
                 begun = read_header(partial / kJournal);
             }

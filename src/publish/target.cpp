@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "core/error_of.hpp"
 #include "core/path.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
@@ -67,7 +68,7 @@ bool is_published(const fs::path& target, const fs::path& journal) {
 
 bool may_hold_work(const fs::path& partial) noexcept {
     bool holds = true;
-    (void)mpi::error_of([&] { holds = holds_work(partial); });
+    (void)error_of([&] { holds = holds_work(partial); });
     return holds;
 }
 
@@ -230,7 +231,7 @@ void PartialDirectory::forget_work() const noexcept {
 PartialDirectory::~PartialDirectory() {
     if (lock_ && lock_->is_held() && held_ && !may_hold_work(partial_)) {
         // Not another file that has taken its name.
-        (void)mpi::error_of([&] {
+        (void)error_of([&] {
             if (held_->partial.is_at(held_->holder, partial_.filename())) {
                 io::remove_below(held_->holder, partial_.filename());
             }
@@ -243,7 +244,7 @@ PartialDirectory::~PartialDirectory() {
 void PartialDirectory::commit(const io::Identities& files, bool sync) {
     Renames renames;
     std::optional<NameInDirectory> old;
-    const auto failure = mpi::error_of([&] { publish(renames, old, files, sync); });
+    const auto failure = error_of([&] { publish(renames, old, files, sync); });
     if (failure) {
         const std::string left = renames.undo();
         if (left.empty()) {
@@ -339,7 +340,7 @@ std::optional<NameInDirectory> PartialDirectory::publish_beside(Renames& renames
 
 /// The new target is in place: something old that cannot be removed is worth a note only.
 void PartialDirectory::remove_left(const NameInDirectory& left) {
-    if (const auto failed = mpi::error_of([&] { io::remove_below(left.directory, left.name); })) {
+    if (const auto failed = error_of([&] { io::remove_below(left.directory, left.name); })) {
         notes_.push_back("cannot remove " + left.path().string() +
                          ", which is no longer needed: " + failed->what());
     }

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <xxhash.h>
 
+#include "core/error_of.hpp"
 #include "execute/run.hpp"
 #include "mpi/comm.hpp"
 #include "plan/plan.hpp"
@@ -44,7 +45,7 @@ void run_with_journal(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
 
 ErrorCode code_of(mpi::Comm& comm, const Sample& sample, plan::Plan& plan,
                   const execute::RunOptions& options) {
-    const auto failure = mpi::error_of([&] { run_with_journal(comm, sample, plan, options); });
+    const auto failure = error_of([&] { run_with_journal(comm, sample, plan, options); });
     comm.barrier();
     return failure ? failure->code() : ErrorCode::ok;
 }
@@ -191,12 +192,12 @@ TEST(Run, writes_into_no_other_directory_of_that_name) {
         comm.barrier();
         execute::RunOptions options;
         options.resumption.journal = out / "journal";
-        const auto failure = mpi::error_of([&] {
+        const auto failure = error_of([&] {
             (void)execute::run(comm, plan, {sample.directory(), &sample.files(), 2}, ours, options);
         });
         ASSERT_TRUE(failure);
         EXPECT_EQ(failure->code(), ErrorCode::target) << failure->what();
-        const auto refusal = mpi::error_of([&] { execute::create_files(comm, plan, ours); });
+        const auto refusal = error_of([&] { execute::create_files(comm, plan, ours); });
         ASSERT_TRUE(refusal);
         EXPECT_EQ(refusal->code(), ErrorCode::target) << refusal->what();
         comm.barrier();

@@ -10,6 +10,7 @@
 #include "app/settings/option_table.hpp"
 #include "app/settings/option_value.hpp"
 #include "app/settings/settle.hpp"
+#include "core/error_of.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -138,7 +139,7 @@ void run_or_abort(mpi::Comm& ranks, const std::function<void()>& run) {
     } catch (const Error&) {
         throw;
     } catch (const std::exception&) {
-        const Error own = mpi::error_of([] { throw; }).value();
+        const Error own = error_of([] { throw; }).value();
         if (ranks.size() > 1) {
             ranks.abort(static_cast<int>(own.code()));
         }

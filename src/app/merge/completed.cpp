@@ -10,6 +10,7 @@
 #include "app/report/files_beside.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/rest_digests.hpp"
+#include "core/error_of.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/safetensors_header.hpp"
@@ -259,7 +260,7 @@ std::string why_not_reported(const Job& job, const JobOutput& output, const Merg
     if (io::kind_at(report) == io::FileKind::none) {
         return "its report " + report.string() + " is not there";
     }
-    if (const auto failure = mpi::error_of([&] { told = read_reported_output(report); })) {
+    if (const auto failure = error_of([&] { told = read_reported_output(report); })) {
         return failure->what();
     }
     const MadeOf made = told.made_of.value_or(MadeOf());
@@ -317,7 +318,7 @@ std::string fault_of(const fs::path& target, const Report& output) {
             return printable(name) + " is missing";
         }
     }
-    const auto broken = mpi::error_of([&] {
+    const auto broken = error_of([&] {
         if (!is_of_training(output)) {
             WrittenModel model = read_written_model(target);
             add_files_beside(target, model);

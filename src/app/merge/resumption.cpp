@@ -7,6 +7,7 @@
 
 #include "app/runtime/version.hpp"
 #include "app/settings/settle.hpp"
+#include "core/error_of.hpp"
 #include "core/text.hpp"
 #include "io/stamp.hpp"
 #include "mpi/share.hpp"
@@ -193,7 +194,7 @@ std::string taken_text(const execute::Resumption& resumption, const plan::Plan& 
 }
 
 void stamp_output(const plan::Plan& plan, const publish::PartialDirectory& partial) noexcept {
-    (void)mpi::error_of(
+    (void)error_of(
         [&] { publish::write_stamps(stamps_of(plan, partial.path()), partial.journal()); });
 }
 

@@ -7,6 +7,7 @@
 #include "app/runtime/memory.hpp"
 #include "app/runtime/stop.hpp"
 #include "app/settings/command_table.hpp"
+#include "core/error_of.hpp"
 #include "core/system.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
@@ -30,7 +31,7 @@ fs::path place_of(const RunReport& report, const fs::path& wanted) {
         return wanted;
     }
     std::optional<publish::ReportFacts> old;
-    const bool is_unreadable = mpi::error_of([&] { old = publish::report_at(wanted); }).has_value();
+    const bool is_unreadable = error_of([&] { old = publish::report_at(wanted); }).has_value();
     return is_unreadable || (old && old->is_success) ? publish::failed_beside(wanted) : wanted;
 }
 
@@ -58,7 +59,7 @@ ErrorCode finish_report(const Run& run, const OutputReport& output) {
         return ErrorCode::ok;
     }
     report.phases = run.watch->phases();
-    const auto failure = mpi::error_of([&] {
+    const auto failure = error_of([&] {
         const fs::path place = place_of(report, *wanted);
         write_report(report, output, place, run.job.run.sync);
         if (report.code != ErrorCode::ok) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error_of.hpp"
 #include "core/text.hpp"
 #include "formats/recognise.hpp"
 #include "io/beneath.hpp"
@@ -123,7 +124,7 @@ Finding look_for_checkpoint(const mpi::Comm& comm, const formats::JobInput& requ
     const io::ListedOnce once;
     Finding finding;
     finding.directory = own;
-    auto failure = mpi::error_of([&] {
+    auto failure = error_of([&] {
         finding.location = formats::locate(request);
         note_links(request.directory, *finding.location);
         require_not_released(finding.location->directory, finding.location->shard_files);

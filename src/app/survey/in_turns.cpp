@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/error_of.hpp"
 #include "formats/containers/pickle.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
@@ -25,7 +26,7 @@ class Turns {
     void take(Turn turn) {
         const formats::PickleMemory memory;
         for (std::size_t at = next_++; at < n_ && !has_failed_; at = next_++) {
-            if (auto failure = mpi::error_of([&] { work_(at, turn); })) {
+            if (auto failure = error_of([&] { work_(at, turn); })) {
                 note(at, std::move(*failure));
             }
         }
