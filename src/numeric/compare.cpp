@@ -103,61 +103,58 @@ void load_doubles(DType dtype, ByteView bytes, Doubles& out) {
     convert(dtype, bytes, DType::f64, std::as_writable_bytes(std::span(out).first(n)));
 }
 
-/// Two runs of at most a block's elements and the index of the first.
-struct BlockPair {
-    ByteView a;
-    ByteView b;
-    Index first = 0;
-};
+// Of two runs of at most a block's elements each, of which the first has the index `first`.
 
-void compare_floats(DType dtype, const BlockPair& block, Tolerance tolerance, Comparison& sum) {
-    Doubles a{};
-    Doubles b{};
-    load_doubles(dtype, block.a, a);
-    load_doubles(dtype, block.b, b);
-    const std::size_t n = block.a.size() / size_of(dtype);
+void compare_floats(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Index first,
+                    Comparison& sum) {
+    Doubles x{};
+    Doubles y{};
+    load_doubles(dtype, a, x);
+    load_doubles(dtype, b, y);
+    const std::size_t n = a.size() / size_of(dtype);
     for (std::size_t i = 0; i < n; ++i) {
-        add_gap(gap_of(a[i], b[i]), tolerance, block.first + static_cast<Index>(i), sum);
+        add_gap(gap_of(x[i], y[i]), tolerance, first + static_cast<Index>(i), sum);
     }
 }
 
-void compare_complex(const BlockPair& block, Tolerance tolerance, Comparison& sum) {
-    for (std::size_t i = 0; i * sizeof(std::complex<float>) < block.a.size(); ++i) {
-        const Complex a = load<std::complex<float>>(block.a, i);
-        const Complex b = load<std::complex<float>>(block.b, i);
-        add_gap(gap_of(a, b), tolerance, block.first + static_cast<Index>(i), sum);
+void compare_complex(ByteView a, ByteView b, Tolerance tolerance, Index first, Comparison& sum) {
+    for (std::size_t i = 0; i * sizeof(std::complex<float>) < a.size(); ++i) {
+        const Complex x = load<std::complex<float>>(a, i);
+        const Complex y = load<std::complex<float>>(b, i);
+        add_gap(gap_of(x, y), tolerance, first + static_cast<Index>(i), sum);
     }
 }
 
 template <typename T>
-void compare_integers(const BlockPair& block, Comparison& sum) {
-    for (std::size_t i = 0; i * sizeof(T) < block.a.size(); ++i) {
-        const Gap gap = integer_gap(load<T>(block.a, i), load<T>(block.b, i));
-        add_gap(gap, {0, 0}, block.first + static_cast<Index>(i), sum);
+void compare_integers(ByteView a, ByteView b, Index first, Comparison& sum) {
+    for (std::size_t i = 0; i * sizeof(T) < a.size(); ++i) {
+        const Gap gap = integer_gap(load<T>(a, i), load<T>(b, i));
+        add_gap(gap, {0, 0}, first + static_cast<Index>(i), sum);
     }
 }
 
-void compare_values(DType dtype, const BlockPair& block, Tolerance tolerance, Comparison& sum) {
+void compare_values(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Index first,
+                    Comparison& sum) {
     switch (dtype) {
         case DType::boolean:
         case DType::u8:
-            return compare_integers<std::uint8_t>(block, sum);
+            return compare_integers<std::uint8_t>(a, b, first, sum);
         case DType::i8:
-            return compare_integers<std::int8_t>(block, sum);
+            return compare_integers<std::int8_t>(a, b, first, sum);
         case DType::u16:
-            return compare_integers<std::uint16_t>(block, sum);
+            return compare_integers<std::uint16_t>(a, b, first, sum);
         case DType::i16:
-            return compare_integers<std::int16_t>(block, sum);
+            return compare_integers<std::int16_t>(a, b, first, sum);
         case DType::u32:
-            return compare_integers<std::uint32_t>(block, sum);
+            return compare_integers<std::uint32_t>(a, b, first, sum);
         case DType::i32:
-            return compare_integers<std::int32_t>(block, sum);
+            return compare_integers<std::int32_t>(a, b, first, sum);
         case DType::u64:
-            return compare_integers<std::uint64_t>(block, sum);
+            return compare_integers<std::uint64_t>(a, b, first, sum);
         case DType::i64:
-            return compare_integers<std::int64_t>(block, sum);
+            return compare_integers<std::int64_t>(a, b, first, sum);
         case DType::c64:
-            return compare_complex(block, tolerance, sum);
+            return compare_complex(a, b, tolerance, first, sum);
         case DType::f8_e4m3:
         case DType::f8_e5m2:
         case DType::f8_e8m0:
@@ -167,29 +164,29 @@ void compare_values(DType dtype, const BlockPair& block, Tolerance tolerance, Co
         case DType::bf16:
         case DType::f32:
         case DType::f64:
-            return compare_floats(dtype, block, tolerance, sum);
+            return compare_floats(dtype, a, b, tolerance, first, sum);
     }
 }
 
 template <typename T>
-Index count_unequal(const BlockPair& block) {
+Index count_unequal(ByteView a, ByteView b) {
     Index n = 0;
-    for (std::size_t i = 0; i * sizeof(T) < block.a.size(); ++i) {
-        n += load<T>(block.a, i) != load<T>(block.b, i) ? 1 : 0;
+    for (std::size_t i = 0; i * sizeof(T) < a.size(); ++i) {
+        n += load<T>(a, i) != load<T>(b, i) ? 1 : 0;
     }
     return n;
 }
 
-Index unequal_bits(DType dtype, const BlockPair& block) {
+Index unequal_bits(DType dtype, ByteView a, ByteView b) {
     switch (size_of(dtype)) {
         case 1:
-            return count_unequal<std::uint8_t>(block);
+            return count_unequal<std::uint8_t>(a, b);
         case 2:
-            return count_unequal<std::uint16_t>(block);
+            return count_unequal<std::uint16_t>(a, b);
         case 4:
-            return count_unequal<std::uint32_t>(block);
+            return count_unequal<std::uint32_t>(a, b);
         default:
-            return count_unequal<std::uint64_t>(block);
+            return count_unequal<std::uint64_t>(a, b);
     }
 }
 
@@ -237,11 +234,11 @@ Comparison compare(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Ind
     sum.n_elements = static_cast<Index>(a.size() / size);
     for (std::size_t at = 0; at < a.size(); at += kComparedElements * size) {
         const std::size_t length = std::min(kComparedElements * size, a.size() - at);
-        const BlockPair block{a.subspan(at, length), b.subspan(at, length),
-                              first + static_cast<Index>(at / size)};
-        if (std::memcmp(block.a.data(), block.b.data(), length) != 0) {
-            sum.n_unequal_bits += unequal_bits(dtype, block);
-            compare_values(dtype, block, tolerance, sum);
+        const ByteView x = a.subspan(at, length);
+        const ByteView y = b.subspan(at, length);
+        if (std::memcmp(x.data(), y.data(), length) != 0) {
+            sum.n_unequal_bits += unequal_bits(dtype, x, y);
+            compare_values(dtype, x, y, tolerance, first + static_cast<Index>(at / size), sum);
         }
     }
     return sum;

@@ -91,12 +91,9 @@ void float8_to_f32(DType from, const std::byte* src, std::byte* dst, std::size_t
     }
 }
 
-/// How doubles become fp32: to nearest when that is the result, to odd when another rounding
-/// follows.
-enum class Rounding { nearest, odd };
-
-/// The kernel that makes fp32 of `from`; nullptr where there is nothing to make.
-Kernel to_f32(const Kernels& kernels, DType from, Rounding rounding) {
+/// The kernel that makes fp32 of `from`; nullptr where there is nothing to make. Doubles are
+/// rounded to nearest when that is the result, to odd when another rounding follows.
+Kernel to_f32(const Kernels& kernels, DType from, bool is_result) {
     if (from == DType::f16) {
         return kernels.f16_to_f32;
     }
@@ -104,7 +101,7 @@ Kernel to_f32(const Kernels& kernels, DType from, Rounding rounding) {
         return kernels.bf16_to_f32;
     }
     if (from == DType::f64) {
-        return rounding == Rounding::odd ? kernels.f64_to_f32_odd : kernels.f64_to_f32;
+        return is_result ? kernels.f64_to_f32 : kernels.f64_to_f32_odd;
     }
     return nullptr;
 }
@@ -119,11 +116,11 @@ Kernel from_f32(const Kernels& kernels, DType to) {
     return to == DType::f64 ? kernels.f32_to_f64 : nullptr;
 }
 
-void load_f32(const Kernels& kernels, DType from, Rounding rounding, ByteView src, std::byte* dst) {
+void load_f32(const Kernels& kernels, DType from, bool is_result, ByteView src, std::byte* dst) {
     const std::size_t n = src.size() / size_of(from);
     if (is_float8(from)) {
         float8_to_f32(from, src.data(), dst, n);
-    } else if (const Kernel kernel = to_f32(kernels, from, rounding)) {
+    } else if (const Kernel kernel = to_f32(kernels, from, is_result)) {
         kernel(src.data(), dst, n);
     } else {
         std::memcpy(dst, src.data(), src.size());
@@ -137,8 +134,8 @@ void convert_in_blocks(const Kernels& kernels, DType from, ByteView src, DType t
     std::array<std::byte, kBlockElements * sizeof(float)> block{};
     for (std::size_t lo = 0; lo < n; lo += kBlockElements) {
         const std::size_t count = std::min(kBlockElements, n - lo);
-        load_f32(kernels, from, Rounding::odd,
-                 src.subspan(lo * size_of(from), count * size_of(from)), block.data());
+        load_f32(kernels, from, false, src.subspan(lo * size_of(from), count * size_of(from)),
+                 block.data());
         second(block.data(), dst + lo * size_of(to), count);
     }
 }
@@ -197,7 +194,7 @@ void convert_with(const Kernels& kernels, DType from, ByteView src, DType to, By
     if (from == to) {
         std::memcpy(dst.data(), src.data(), src.size());
     } else if (to == DType::f32) {
-        load_f32(kernels, from, Rounding::nearest, src, dst.data());
+        load_f32(kernels, from, true, src, dst.data());
     } else if (from == DType::f32) {
         from_f32(kernels, to)(src.data(), dst.data(), src.size() / sizeof(float));
     } else {
@@ -225,7 +222,7 @@ void add_constant_with(const Kernels& kernels, DType dtype, ByteSpan values, flo
     for (std::size_t lo = 0; lo < n; lo += kBlockElements) {
         const std::size_t count = std::min(kBlockElements, n - lo);
         const auto part = values.subspan(lo * size_of(dtype), count * size_of(dtype));
-        load_f32(kernels, dtype, Rounding::nearest, part, block.data());
+        load_f32(kernels, dtype, true, part, block.data());
         add_to_f32(block.data(), count, constant);
         from_f32(kernels, dtype)(block.data(), part.data(), count);
     }

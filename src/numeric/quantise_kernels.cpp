@@ -160,24 +160,16 @@ SHARDWELD_LOOP void multiply_loop(float* x, float factor, std::size_t n) {
 }
 
 // What fills one register of doubles.
-struct Two {
-    using Floats = float __attribute__((vector_size(8)));
-    using Doubles = double __attribute__((vector_size(16)));
-};
-struct Four {
-    using Floats = float __attribute__((vector_size(16)));
-    using Doubles = double __attribute__((vector_size(32)));
-};
-struct Eight {
-    using Floats = float __attribute__((vector_size(32)));
-    using Doubles = double __attribute__((vector_size(64)));
-};
+using TwoFloats = float __attribute__((vector_size(8)));
+using TwoDoubles = double __attribute__((vector_size(16)));
+using FourFloats = float __attribute__((vector_size(16)));
+using FourDoubles = double __attribute__((vector_size(32)));
+using EightFloats = float __attribute__((vector_size(32)));
+using EightDoubles = double __attribute__((vector_size(64)));
 
 /// Sums of squares by index modulo 8.
-template <typename Registers>
+template <typename Floats, typename Doubles>
 struct SquareSums {
-    using Floats = typename Registers::Floats;
-    using Doubles = typename Registers::Doubles;
     static constexpr std::size_t kWidth = sizeof(Doubles) / sizeof(double);
     static constexpr std::size_t kParts = 8 / kWidth;
 
@@ -203,10 +195,10 @@ struct SquareSums {
     }
 };
 
-template <typename Registers>
+template <typename Floats, typename Doubles>
 SHARDWELD_LOOP void squares_loop(const float* x, const float* codes, float step, std::size_t n,
                                  Quality* found) {
-    SquareSums<Registers> sums;
+    SquareSums<Floats, Doubles> sums;
     std::size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         sums.add_eight(x + i, codes + i, step);
@@ -220,15 +212,15 @@ SHARDWELD_LOOP void squares_loop(const float* x, const float* codes, float step,
         }
         sums.add_eight(rest, codes_of_rest, step);
     }
-    found->error_squares += SquareSums<Registers>::total(sums.errors);
-    found->value_squares += SquareSums<Registers>::total(sums.values);
+    found->error_squares += sums.total(sums.errors);
+    found->value_squares += sums.total(sums.values);
 }
 
-template <typename Registers>
+template <typename Floats, typename Doubles>
 // NOLINTNEXTLINE(readability-function-size)
 SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, float step, float most,
                                  std::size_t n, Quality* found) {
-    squares_loop<Registers>(x, codes, step, n, found);
+    squares_loop<Floats, Doubles>(x, codes, step, n, found);
     std::uint32_t n_saturated = 0;
     std::uint32_t n_zeroed = 0;
     for (std::size_t i = 0; i < n; ++i) {
@@ -242,7 +234,7 @@ SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, float step,
     found->n_zeroed += n_zeroed;
 }
 
-template <template <auto> class Set, typename Registers>
+template <template <auto> class Set, typename Floats, typename Doubles>
 constexpr QuantiseKernels kQuantiseKernels{
     Set<largest_loop>::run,       Set<e4m3_product_loop>::run,
     Set<e4m3_quotient_loop>::run, Set<integer_loop>::run,
@@ -251,26 +243,27 @@ constexpr QuantiseKernels kQuantiseKernels{
     Set<extremes_loop>::run,      Set<pack_loop>::run,
     Set<unpack_loop>::run,        Set<of_e4m3_loop>::run,
     Set<of_e2m1_loop>::run,       Set<of_integer_loop>::run,
-    Set<multiply_loop>::run,      Set<compare_loop<Registers>>::run};
+    Set<multiply_loop>::run,      Set<compare_loop<Floats, Doubles>>::run};
 
 }  // namespace
 
 const QuantiseKernels& portable_quantise_kernels() {
-    return kQuantiseKernels<Portable, Two>;
+    return kQuantiseKernels<Portable, TwoFloats, TwoDoubles>;
 }
 
 const QuantiseKernels* avx2_quantise_kernels() {
-    return has_avx2() ? &kQuantiseKernels<Avx2, Four> : nullptr;
+    return has_avx2() ? &kQuantiseKernels<Avx2, FourFloats, FourDoubles> : nullptr;
 }
 
 const QuantiseKernels* avx512_quantise_kernels() {
-    return has_avx512() ? &kQuantiseKernels<Avx512, Eight> : nullptr;
+    return has_avx512() ? &kQuantiseKernels<Avx512, EightFloats, EightDoubles> : nullptr;
 }
 
 const QuantiseKernels& best_quantise_kernels() {
-    static const QuantiseKernels& best = has_avx512() ? kQuantiseKernels<Avx512, Eight>
-                                         : has_avx2() ? kQuantiseKernels<Avx2, Four>
-                                                      : kQuantiseKernels<Portable, Two>;
+    static const QuantiseKernels& best =
+        has_avx512() ? kQuantiseKernels<Avx512, EightFloats, EightDoubles>
+        : has_avx2() ? kQuantiseKernels<Avx2, FourFloats, FourDoubles>
+                     : kQuantiseKernels<Portable, TwoFloats, TwoDoubles>;
     return best;
 }
 

@@ -12,65 +12,59 @@ namespace shardweld::numeric {
 
 namespace {
 
-struct StoredF32 {
-    using Word = std::uint32_t;
-    static SHARDWELD_LOOP std::uint32_t widened(Word word) { return word; }
-};
+/// bf16's bits are the first of fp32's.
+using F32Bits = std::uint32_t;
+using Bf16Bits = std::uint16_t;
 
-struct StoredBf16 {
-    using Word = std::uint16_t;
-    static SHARDWELD_LOOP std::uint32_t widened(Word word) { return std::uint32_t{word} << 16U; }
-};
-
-template <typename Type>
+template <typename Bits>
 SHARDWELD_LOOP float value_at(const std::byte* x, std::size_t i) {
-    typename Type::Word word;
-    std::memcpy(&word, x + i * sizeof(word), sizeof(word));
-    return std::bit_cast<float>(Type::widened(word));
+    Bits bits;
+    std::memcpy(&bits, x + i * sizeof(bits), sizeof(bits));
+    return std::bit_cast<float>(std::uint32_t{bits} << (32U - 8U * sizeof(bits)));
 }
 
-template <typename Type>
+template <typename Bits>
 SHARDWELD_LOOP void begin_loop(const std::byte* __restrict x, float weight, float* __restrict sum,
                                std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-        sum[i] = weight * value_at<Type>(x, i);
+        sum[i] = weight * value_at<Bits>(x, i);
     }
 }
 
-template <typename Type>
+template <typename Bits>
 SHARDWELD_LOOP void add_loop(const std::byte* __restrict x, float weight, float* __restrict sum,
                              std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-        const float product = weight * value_at<Type>(x, i);
+        const float product = weight * value_at<Bits>(x, i);
         sum[i] += product;
     }
 }
 
-template <typename Type>
+template <typename Bits>
 SHARDWELD_LOOP void subtract_loop(const std::byte* __restrict x, const float* __restrict base,
                                   float weight, float* __restrict sum, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-        const float difference = value_at<Type>(x, i) - base[i];
+        const float difference = value_at<Bits>(x, i) - base[i];
         const float product = weight * difference;
         sum[i] += product;
     }
 }
 
-template <typename Type>
+template <typename Bits>
 SHARDWELD_LOOP void approach_loop(const std::byte* __restrict x, float weight,
                                   float* __restrict sum, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
-        const float difference = value_at<Type>(x, i) - sum[i];
+        const float difference = value_at<Bits>(x, i) - sum[i];
         const float product = weight * difference;
         sum[i] += product;
     }
 }
 
-template <typename Type>
+template <typename Bits>
 SHARDWELD_LOOP void add_difference_loop(const std::byte* x, const float* base, float weight,
                                         float* sum, std::size_t n) {
-    base == sum ? approach_loop<Type>(x, weight, sum, n)
-                : subtract_loop<Type>(x, base, weight, sum, n);
+    base == sum ? approach_loop<Bits>(x, weight, sum, n)
+                : subtract_loop<Bits>(x, base, weight, sum, n);
 }
 
 SHARDWELD_LOOP void settle_loop(const float* __restrict sum, float* __restrict out, std::size_t n) {
@@ -81,13 +75,12 @@ SHARDWELD_LOOP void settle_loop(const float* __restrict sum, float* __restrict o
     }
 }
 
-template <template <auto> class Set, typename Type>
-constexpr SumKernels::TypeSums kStored{Set<begin_loop<Type>>::run, Set<add_loop<Type>>::run,
-                                       Set<add_difference_loop<Type>>::run};
+template <template <auto> class Set, typename Bits>
+constexpr SumKernels::TypeSums kStored{Set<begin_loop<Bits>>::run, Set<add_loop<Bits>>::run,
+                                       Set<add_difference_loop<Bits>>::run};
 
 template <template <auto> class Set>
-constexpr SumKernels kSums{kStored<Set, StoredF32>, kStored<Set, StoredBf16>,
-                           Set<settle_loop>::run};
+constexpr SumKernels kSums{kStored<Set, F32Bits>, kStored<Set, Bf16Bits>, Set<settle_loop>::run};
 
 }  // namespace
 
