@@ -21,9 +21,24 @@
 
 namespace shardweld::hdf5 {
 
-struct FileStructure {
-    std::vector<std::uint64_t> offsets;  ///< of all datasets in the file, the text's last
-    Pages pages;                         ///< everything but tensors' bytes
+/// What is handed out, with what it points to.
+struct FileStructure : shardweld_hdf5_structure {
+    std::vector<std::uint64_t> own_offsets;  ///< of all datasets in the file, the text's last
+    Pages pages;                             ///< everything but tensors' bytes
+    std::vector<shardweld_hdf5_part> own_parts;
+
+    /// Once all is made.
+    void point_to_own() {
+        for (const auto& [at, page] : pages.all()) {
+            const std::uint64_t begin = at * Pages::kPageBytes;
+            const std::uint64_t end = std::min(begin + Pages::kPageBytes, pages.file_bytes());
+            own_parts.push_back({begin, page->data(), end - std::min(begin, end)});
+        }
+        offsets = own_offsets.data();
+        parts = own_parts.data();
+        n_parts = own_parts.size();
+        file_bytes = pages.file_bytes();
+    }
 };
 
 namespace {
@@ -225,11 +240,12 @@ void require_whole(const Pages& pages) {
 
 /// Makes an HDF5 file with room for tensors, in memory. Throws std::bad_alloc, or std::exception
 /// with the library's reason.
-FileStructure create(const shardweld_hdf5_file& file) {
+std::unique_ptr<FileStructure> create(const shardweld_hdf5_file& file) {
     keep_quiet();
-    FileStructure result;
+    auto made = std::make_unique<FileStructure>();
+    Pages& pages = made->pages;
     const Handle driver = memory_driver();
-    const Handle access = access_list(file, driver, result.pages);
+    const Handle access = access_list(file, driver, pages);
     const Handle list = creation_list();
     const Types types;
     const std::string what = "cannot make a file";
@@ -237,51 +253,30 @@ FileStructure create(const shardweld_hdf5_file& file) {
     Handle created =
         checked(H5Fcreate("memory", H5F_ACC_EXCL, H5P_DEFAULT, access.get()), H5Fclose, what);
     const auto add = [&](const shardweld_hdf5_tensor& tensor) {
-        result.offsets.push_back(add_dataset(created.get(), tensor, types, list.get()));
-        require_whole(result.pages);
+        made->own_offsets.push_back(add_dataset(created.get(), tensor, types, list.get()));
+        require_whole(pages);
     };
     std::for_each(file.tensors, file.tensors + file.n_tensors, add);
     if (file.text_bytes > 0) {
         const auto extent = static_cast<std::int64_t>(file.text_bytes);
         add({file.text_name, "U8", &extent, 1});
     } else {
-        result.offsets.push_back(kShardweldHdf5NoOffset);
+        made->own_offsets.push_back(kShardweldHdf5NoOffset);
     }
     checked(created.close(), what);
-    require_whole(result.pages);
-    return result;
+    require_whole(pages);
+    made->point_to_own();
+    return made;
 }
 
 }  // namespace shardweld::hdf5
 
 namespace {
 
-using shardweld::hdf5::Pages;
-
 std::string& last_error() {
     static std::string text;
     return text;
 }
-
-/// What is handed out, with what it points to.
-struct StructureOwner : shardweld_hdf5_structure {
-    explicit StructureOwner(shardweld::hdf5::FileStructure made)
-        : shardweld_hdf5_structure{}, created(std::move(made)) {
-        const Pages& pages = created.pages;
-        for (const auto& [at, page] : pages.all()) {
-            const std::uint64_t begin = at * Pages::kPageBytes;
-            const std::uint64_t end = std::min(begin + Pages::kPageBytes, pages.file_bytes());
-            list.push_back({begin, page->data(), end - std::min(begin, end)});
-        }
-        offsets = created.offsets.data();
-        parts = list.data();
-        n_parts = list.size();
-        file_bytes = pages.file_bytes();
-    }
-
-    shardweld::hdf5::FileStructure created;
-    std::vector<shardweld_hdf5_part> list;
-};
 
 }  // namespace
 
@@ -297,7 +292,7 @@ SHARDWELD_EXPORT const shardweld_hdf5_structure* shardweld_hdf5_make(
     const shardweld_hdf5_file* file) {
     // Exceptions must not cross the C interface.
     try {
-        auto made = std::make_unique<StructureOwner>(shardweld::hdf5::create(*file));
+        auto made = shardweld::hdf5::create(*file);
         // What the library keeps for its next objects.
         (void)H5garbage_collect();
         return made.release();
@@ -312,5 +307,5 @@ SHARDWELD_EXPORT const shardweld_hdf5_structure* shardweld_hdf5_make(
 }
 
 SHARDWELD_EXPORT void shardweld_hdf5_release(const shardweld_hdf5_structure* structure) {
-    delete static_cast<const StructureOwner*>(structure);
+    delete static_cast<const shardweld::hdf5::FileStructure*>(structure);
 }

@@ -37,36 +37,36 @@ bool is_boolean(hid_t type) {
 }  // namespace
 
 Types::Types() {
-    entries_.push_back({"U8", copy_of(H5T_STD_U8LE)});
-    entries_.push_back({"I8", copy_of(H5T_STD_I8LE)});
-    entries_.push_back({"U16", copy_of(H5T_STD_U16LE)});
-    entries_.push_back({"I16", copy_of(H5T_STD_I16LE)});
-    entries_.push_back({"U32", copy_of(H5T_STD_U32LE)});
-    entries_.push_back({"I32", copy_of(H5T_STD_I32LE)});
-    entries_.push_back({"U64", copy_of(H5T_STD_U64LE)});
-    entries_.push_back({"I64", copy_of(H5T_STD_I64LE)});
-    entries_.push_back({"F16", half()});
-    entries_.push_back({"F32", copy_of(H5T_IEEE_F32LE)});
-    entries_.push_back({"F64", copy_of(H5T_IEEE_F64LE)});
-    entries_.push_back({"C64", complex()});
+    entries_.emplace_back("U8", copy_of(H5T_STD_U8LE));
+    entries_.emplace_back("I8", copy_of(H5T_STD_I8LE));
+    entries_.emplace_back("U16", copy_of(H5T_STD_U16LE));
+    entries_.emplace_back("I16", copy_of(H5T_STD_I16LE));
+    entries_.emplace_back("U32", copy_of(H5T_STD_U32LE));
+    entries_.emplace_back("I32", copy_of(H5T_STD_I32LE));
+    entries_.emplace_back("U64", copy_of(H5T_STD_U64LE));
+    entries_.emplace_back("I64", copy_of(H5T_STD_I64LE));
+    entries_.emplace_back("F16", half());
+    entries_.emplace_back("F32", copy_of(H5T_IEEE_F32LE));
+    entries_.emplace_back("F64", copy_of(H5T_IEEE_F64LE));
+    entries_.emplace_back("C64", complex());
 }
 
 hid_t Types::for_dtype(std::string_view dtype) const {
     const std::string_view stored = dtype == "BF16"                                  ? "U16"
                                     : dtype == "BOOL" || dtype.substr(0, 3) == "F8_" ? "U8"
                                                                                      : dtype;
-    for (const NamedType& entry : entries_) {
-        if (entry.name == stored) {
-            return entry.type.get();
+    for (const auto& [name, type] : entries_) {
+        if (name == stored) {
+            return type.get();
         }
     }
     throw std::runtime_error("no HDF5 type for dtype " + std::string(dtype));
 }
 
 std::string Types::name_of(hid_t type) const {
-    for (const NamedType& entry : entries_) {
-        if (H5Tequal(type, entry.type.get()) > 0) {
-            return std::string(entry.name);
+    for (const auto& [name, stored] : entries_) {
+        if (H5Tequal(type, stored.get()) > 0) {
+            return std::string(name);
         }
     }
     return is_boolean(type) ? "BOOL" : "";

@@ -5,6 +5,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "fault.hpp"
@@ -27,11 +28,7 @@ class Types {
     [[nodiscard]] std::string name_of(hid_t type) const;
 
   private:
-    struct NamedType {
-        std::string_view name;
-        Handle type;
-    };
-    std::vector<NamedType> entries_;
+    std::vector<std::pair<std::string_view, Handle>> entries_;  ///< by safetensors' names
 };
 
 }  // namespace shardweld::hdf5

@@ -36,10 +36,8 @@ Digest digest_of(ByteView bytes) {
 }
 
 struct DigestStream::State {
-    struct FreeState {
-        void operator()(XXH3_state_t* state) const { XXH3_freeState(state); }
-    };
-    std::unique_ptr<XXH3_state_t, FreeState> hash{XXH3_createState()};
+    std::unique_ptr<XXH3_state_t, decltype([](XXH3_state_t* one) { XXH3_freeState(one); })> hash{
+        XXH3_createState()};
 };
 
 DigestStream::DigestStream() : state_(std::make_unique<State>()) {
@@ -62,10 +60,10 @@ void DigestStream::reset() {
     (void)XXH3_128bits_reset(state_->hash.get());
 }
 
-std::string hex(const Digest& digest) {
+std::string hex(ByteView bytes) {
     static constexpr std::string_view kDigits = "0123456789abcdef";
     std::string text;
-    for (const std::byte byte : digest) {
+    for (const std::byte byte : bytes) {
         text += kDigits[std::to_integer<std::size_t>(byte >> 4U)];
         text += kDigits[std::to_integer<std::size_t>(byte & std::byte{15})];
     }
@@ -100,13 +98,7 @@ std::string sha256_of(const InputFile& file, const std::function<void(Bytes)>& b
     std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
     unsigned size = 0;
     require(EVP_DigestFinal_ex(context.get(), digest.data(), &size));
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    std::string text;
-    for (unsigned i = 0; i < size; ++i) {
-        text += kDigits[digest[i] >> 4U];
-        text += kDigits[digest[i] & 15U];
-    }
-    return text;
+    return hex(std::as_bytes(std::span(digest).first(size)));
 }
 
 }  // namespace shardweld::io

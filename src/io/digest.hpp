@@ -34,8 +34,8 @@ class DigestStream {
     std::unique_ptr<State> state_;
 };
 
-/// 32 hex digits.
-std::string hex(const Digest& digest);
+/// Two hex digits for each byte, such as a Digest's.
+std::string hex(ByteView bytes);
 
 class InputFile;
 

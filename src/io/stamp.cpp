@@ -1,6 +1,7 @@
 #include "stamp.hpp"
 
 #include <array>
+#include <optional>
 
 #include <linux/magic.h>
 #include <sys/vfs.h>
@@ -19,25 +20,20 @@ Index nanoseconds(const timespec& time) {
     return time.tv_sec * kSecond + time.tv_nsec;
 }
 
-/// The file system asked about last: on a network file system every question is a request.
-struct Asked {
-    dev_t device = 0;
-    bool keeps_numbers = false;
-    bool is_known = false;
-};
-
-/// `ask` fills in a statfs.
+/// `ask` fills in a statfs. Of the file system asked about last it is known: on a network file
+/// system every question is a request.
 template <typename Ask>
 FileStamp stamp_by(const struct stat& status, const Ask& ask) {
-    thread_local Asked asked;
-    if (!asked.is_known || asked.device != status.st_dev) {
+    thread_local std::optional<dev_t> asked;
+    thread_local bool keeps = false;
+    if (asked != status.st_dev) {
         struct statfs system {};
         const bool is_told = retried([&] { return ask(system); }) == 0;
-        asked = {status.st_dev, is_told && keeps_numbers(static_cast<std::uint64_t>(system.f_type)),
-                 true};
+        keeps = is_told && keeps_numbers(static_cast<std::uint64_t>(system.f_type));
+        asked = status.st_dev;
     }
     FileStamp stamp{static_cast<Bytes>(status.st_size), nanoseconds(status.st_mtim)};
-    if (asked.keeps_numbers) {
+    if (keeps) {
         stamp.changed_ns = nanoseconds(status.st_ctim);
         stamp.inode = status.st_ino;
     }

@@ -74,9 +74,7 @@ class ImageFormat final : public OutputFormat {
                                   Bytes /*max_shard_size*/) const override {
         Placement placement;
         placement.format = this;
-        for (const ImageFile& file : image_.files) {
-            placement.files.push_back({file.name, "", 0, {}, file.size});
-        }
+        placement.files = image_.files;
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
             const auto found = image_.slots.find(std::string(tensors[i].name));
             if (found == image_.slots.end()) {

@@ -28,12 +28,6 @@ struct ImageSums {
     std::vector<std::pair<ChecksumText, std::vector<StatedSum>>> texts;
 };
 
-/// A file of the template.
-struct ImageFile {
-    std::string name;  ///< below the output's directory
-    Bytes size = 0;
-};
-
 /// Where a tensor is written.
 struct ImageSlot {
     Slot place;
@@ -42,7 +36,7 @@ struct ImageSlot {
 
 /// A checkpoint that is the template: its files, and where the new tensors go.
 struct Image {
-    std::vector<ImageFile> files;
+    std::vector<PlacedFile> files;           ///< their names and sizes
     std::map<std::string, ImageSlot> slots;  ///< by OutputTensor::name
     /// Reads the bytes of a file, by its number, as they are.
     std::function<void(std::size_t file, Bytes offset, ByteSpan out)> read;

@@ -51,28 +51,20 @@ struct PlainValue::Entry {
     PlainValue value;
 };
 
-/// How torch pickles a mesh: one generation cannot use the other's.
-enum class MeshForm {
-    layout,  ///< strides over a list of ranks: torch 2.15
-    ranks    ///< a tensor of ranks: torch 2.4 to 2.8
-};
-
 /// The device mesh over which DTensors are spread: the last dim cuts rows, dims before it repeat.
 struct DeviceMesh {
     std::vector<std::string> names;
     std::vector<Index> shape;
     /// A loader's own mesh is the same only if it is of such devices.
     std::string device_type = "cuda";
-    MeshForm form = MeshForm::layout;
+    /// As torch 2.4 to 2.8 pickle it, a tensor of ranks; else as torch 2.15, strides over a list of
+    /// ranks. One generation cannot use the other's.
+    bool is_of_ranks = false;
 };
 
 /// A whole training checkpoint.
 struct TrainingSave {
-    enum class Container {
-        rank_files,  ///< a torch.save archive for each file
-        dcp          ///< .metadata and blobs in .distcp files
-    };
-    Container container = Container::rank_files;
+    bool is_dcp = false;  ///< .metadata and blobs in .distcp files; else an archive for each file
     std::vector<TrainingTensor> tensors;  ///< in the order of those that `place` is given
     /// In their order, also those without tensors; with a mesh those of all ranks, once or more.
     /// Others that tensors or `beside` name follow in natural order.
@@ -80,9 +72,8 @@ struct TrainingSave {
     /// By file, what its top dictionary has before the tensors. In a save of DCP these files are
     /// archives of torch.save beside it, without tensors (common.pt).
     std::map<std::string, PlainValue> beside = {};
-    std::vector<DeviceMesh> mesh =
-        {};                      ///< rank_files: one; tensors are DTensors, Shard(0), over it
-    std::string directory = {};  ///< dcp: of .metadata, below the output's
+    std::vector<DeviceMesh> mesh = {};  ///< no DCP: one; tensors are DTensors, Shard(0), over it
+    std::string directory = {};         ///< dcp: of .metadata, below the output's
     std::map<std::string, PlainValue> objects =
         {};  ///< dcp: byte objects by key, pickled in a list of one, in the first file
     /// dcp: the same as torch's own planner has them, pickled as they are. The paths of their keys
@@ -90,7 +81,7 @@ struct TrainingSave {
     std::map<std::string, PlainValue> bare_objects = {};
     /// Elements of paths that are decimal numbers are numbers.
     std::map<std::string, std::vector<SharedText>> object_paths = {};
-    /// rank_files: keys of the dictionary of this name, which lies at the top, are numbers.
+    /// No DCP: keys of the dictionary of this name, which lies at the top, are numbers.
     std::string numbered = {};
     std::map<std::string, std::string> archives =
         {};  ///< dcp: byte objects by key, as torch.save wrote them elsewhere

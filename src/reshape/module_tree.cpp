@@ -61,7 +61,7 @@ outputs::DeviceMesh mesh_of(const Destination& to) {
     Mesh mesh = to.ddp == 1 ? Mesh{{"fsdp"}, {to.world}}
                             : Mesh{{"ddp", "fsdp"}, {to.ddp, to.world / to.ddp}};
     mesh.device_type = to.device;
-    mesh.form = to.has_rank_meshes ? outputs::MeshForm::ranks : outputs::MeshForm::layout;
+    mesh.is_of_ranks = to.has_rank_meshes;
     return mesh;
 }
 
@@ -159,7 +159,7 @@ outputs::TrainingSave dcp_save(std::vector<PlacedTensor> placed,
                                const OptimizerToWrite* optimizer) {
     const auto parameters = optimizer == nullptr ? std::vector<Parameter>() : parameters_of(placed);
     outputs::TrainingSave save;
-    save.container = outputs::TrainingSave::Container::dcp;
+    save.is_dcp = true;
     add_tensors(std::move(placed), save);
     if (optimizer != nullptr) {
         add_groups(torch_groups(*optimizer, parameters), save);

@@ -43,7 +43,7 @@ std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed) {
 }
 
 void add_tensors(std::vector<PlacedTensor> placed, outputs::TrainingSave& save) {
-    const bool is_dcp = save.container == outputs::TrainingSave::Container::dcp;
+    const bool is_dcp = save.is_dcp;
     save.tensors.resize(
         add_up(placed, [](const PlacedTensor& tensor) { return tensor.pieces.size(); }));
     for (PlacedTensor& tensor : placed) {

@@ -224,7 +224,7 @@ outputs::TrainingSave save_of(const Destination& destination,
                               const std::vector<PlacedTensor>& placed,
                               const OptimizerToWrite* optimizer) {
     outputs::TrainingSave save;
-    save.container = outputs::TrainingSave::Container::dcp;
+    save.is_dcp = true;
     save.directory = directory_of(optimizer);
     const auto below = [&](const char* name) { return save.directory + "/" + name; };
     const outputs::PlainValue common = common_state(destination, placed, optimizer);

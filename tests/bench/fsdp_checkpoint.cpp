@@ -40,7 +40,7 @@ void put_parameter(TorchPickle& out, const HubTensor& tensor, DType dtype, Rank 
         out.tensor({DType::i32, shape, {}, std::move(ranks)});
     };
     out.pickle.text(tensor.name);
-    outputs::torch::put_dtensor(out.pickle, dtype, tensor.shape, {&mesh, rank.at},
+    outputs::torch::put_dtensor(out.pickle, dtype, tensor.shape, mesh, rank.at,
                                 {put_local, put_ranks});
 }
 

@@ -133,7 +133,7 @@ inline MadeSave mesh_files(outputs::DeviceMesh mesh) {
 /// Chunks of one tensor in two files, every dtype, and byte objects.
 inline MadeSave dcp_files() {
     MadeSave made;
-    made.save.container = outputs::TrainingSave::Container::dcp;
+    made.save.is_dcp = true;
     made.save.directory = "dist";
     made.save.objects["rng"] = plain({{"seed", plain(7)}});
     for (const DType dtype : all_dtypes()) {

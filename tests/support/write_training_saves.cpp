@@ -36,7 +36,7 @@ void write_all(const std::filesystem::path& directory) {
         {"fsdp", mesh_files({{"fsdp"}, {3}, "cpu"})},
         {"fsdp_cuda", mesh_files({{"fsdp"}, {3}})},
         {"hsdp", mesh_files({{"ddp", "fsdp"}, {2, 2}, "cpu"})},
-        {"fsdp_old", mesh_files({{"fsdp"}, {3}, "cpu", outputs::MeshForm::ranks})},
+        {"fsdp_old", mesh_files({{"fsdp"}, {3}, "cpu", true})},
         {"dcp", dcp_files()}};
     nlohmann::json all;
     for (const auto& [name, made] : saves) {

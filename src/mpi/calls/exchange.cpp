@@ -17,30 +17,22 @@ std::span<Byte> part_of(std::span<Byte> message, std::size_t lo, std::size_t lim
     return message.subspan(lo, std::min(limit, message.size() - lo));
 }
 
-/// Lowest address of the other ranks' messages and how far they reach from there.
-struct Reach {
-    std::uintptr_t lo = std::numeric_limits<std::uintptr_t>::max();
-    std::uintptr_t hi = 0;
-
-    [[nodiscard]] bool fits_int() const {
-        return hi <= lo || hi - lo <= static_cast<std::uintptr_t>(std::numeric_limits<int>::max());
-    }
-};
-
 std::uintptr_t address_of(const std::byte* where) {
     return reinterpret_cast<std::uintptr_t>(where);
 }
 
+/// Whether an int tells how far the other ranks' messages reach from the lowest address of them.
 template <typename Spans>
-Reach reach_of(const Spans& spans, int rank) {
-    Reach reach;
+bool reach_fits_int(const Spans& spans, int rank) {
+    std::uintptr_t lo = std::numeric_limits<std::uintptr_t>::max();
+    std::uintptr_t hi = 0;
     for (std::size_t r = 0; r < spans.size(); ++r) {
         if (r != slot(rank) && !spans[r].empty()) {
-            reach.lo = std::min(reach.lo, address_of(spans[r].data()));
-            reach.hi = std::max(reach.hi, address_of(spans[r].data()) + spans[r].size());
+            lo = std::min(lo, address_of(spans[r].data()));
+            hi = std::max(hi, address_of(spans[r].data()) + spans[r].size());
         }
     }
-    return reach;
+    return hi <= lo || hi - lo <= static_cast<std::uintptr_t>(std::numeric_limits<int>::max());
 }
 
 /// One side of MPI_Alltoallv: counts and displacements of a step relative to one base address.
@@ -154,8 +146,8 @@ Index exchange(MPI_Comm comm, const Messages& messages, Bytes limit, Route route
     std::array<Index, 3> agreed{0, 0, fault != nullptr};
     if (fault == nullptr) {
         agreed[0] = static_cast<Index>((largest_of(messages, rank) + step_bytes - 1) / step_bytes);
-        agreed[1] = !reach_of(messages.to_send, rank).fits_int() ||
-                    !reach_of(messages.to_receive, rank).fits_int();
+        agreed[1] =
+            !reach_fits_int(messages.to_send, rank) || !reach_fits_int(messages.to_receive, rank);
     }
     reduce_in_place(comm, agreed, MPI_MAX);
     const auto [steps, far, invalid] = agreed;

@@ -13,24 +13,6 @@ namespace shardweld::outputs {
 
 namespace {
 
-/// Names end at a zero byte in C; views of the table of dtypes do not.
-struct CTensor {
-    std::string dtype;
-    shardweld_hdf5_tensor tensor{};
-};
-
-std::vector<CTensor> described(const PlacedFile& file, const std::vector<OutputTensor>& tensors) {
-    std::vector<CTensor> all;
-    all.reserve(file.tensors.size());
-    for (const std::uint32_t i : file.tensors) {
-        const OutputTensor& tensor = tensors[i];
-        CTensor& one = all.emplace_back(CTensor{std::string(safetensors_name(tensor.dtype))});
-        one.tensor = {tensor.name.data(), one.dtype.c_str(), tensor.shape.data(),
-                      static_cast<std::int32_t>(tensor.shape.size())};
-    }
-    return all;
-}
-
 SharedObject module_object() {
     return SharedObject::load_installed(hdf5::kModuleFile, {"the HDF5 module", hdf5::kRemedy});
 }
@@ -68,8 +50,16 @@ Hdf5Module::Hdf5Module(const SharedObject& library)
 
 Hdf5Module::Structure Hdf5Module::make(const PlacedFile& file,
                                        const std::vector<OutputTensor>& tensors) const {
-    const auto described_tensors = described(file, tensors);
-    std::vector<shardweld_hdf5_tensor> datasets = collect_list(described_tensors, &CTensor::tensor);
+    // Names end at a zero byte in C; views of the table of dtypes do not.
+    const auto dtypes = collect_list(file.tensors, [&](const std::uint32_t tensor) {
+        return std::string(safetensors_name(tensors[tensor].dtype));
+    });
+    std::vector<shardweld_hdf5_tensor> datasets;
+    for (const std::size_t at : indices(dtypes)) {
+        const OutputTensor& tensor = tensors[file.tensors[at]];
+        datasets.push_back({tensor.name.data(), dtypes[at].c_str(), tensor.shape.data(),
+                            static_cast<std::int32_t>(tensor.shape.size())});
+    }
     const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), kConfigDataset,
                                      file.header.size()};
     Structure structure(make_(&wanted), release_);

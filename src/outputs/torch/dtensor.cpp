@@ -37,10 +37,10 @@ std::vector<Index> all_ranks(const DeviceMesh& mesh) {
 }
 
 /// Where a rank stands in each dim.
-std::vector<Index> coordinate_of(const MeshRank& place) {
-    std::vector<Index> coordinate = dense_strides(place.mesh->shape);
+std::vector<Index> coordinate_of(const DeviceMesh& mesh, Index rank) {
+    std::vector<Index> coordinate = dense_strides(mesh.shape);
     for (const std::size_t i : indices(coordinate)) {
-        coordinate[i] = place.rank / coordinate[i] % place.mesh->shape[i];
+        coordinate[i] = rank / coordinate[i] % mesh.shape[i];
     }
     return coordinate;
 }
@@ -102,8 +102,8 @@ void put_group_infos(PickleWriter& out, const DeviceMesh& mesh) {
     }
 }
 
-void put_layout_state(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
-    const DeviceMesh& mesh = *place.mesh;
+void put_layout_state(PickleWriter& out, const DeviceMesh& mesh, Index rank,
+                      const DTensorParts& parts) {
     out.text("_device_type").text(mesh.device_type).text("_layout");
     put_layout(out, mesh);
     out.text("_rank_map");
@@ -114,12 +114,15 @@ void put_layout_state(PickleWriter& out, const MeshRank& place, const DTensorPar
     out.text("_flatten_rank_map").indices(all_ranks(mesh)).text("_thread_id").op(PickleOp::none);
     out.text("_flatten_mapping").op(PickleOp::empty_dict);
     put_group_names(out, mesh);
-    out.text("_rank").integer(place.rank);
-    out.text("_coordinate_on_dim").indices(coordinate_of(place)).text("_hash").op(PickleOp::none);
+    out.text("_rank").integer(rank);
+    out.text("_coordinate_on_dim")
+        .indices(coordinate_of(mesh, rank))
+        .text("_hash")
+        .op(PickleOp::none);
 }
 
-void put_ranks_state(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
-    const DeviceMesh& mesh = *place.mesh;
+void put_ranks_state(PickleWriter& out, const DeviceMesh& mesh, Index rank,
+                     const DTensorParts& parts) {
     out.text("device_type").text(mesh.device_type).text("mesh");
     parts.put_ranks(mesh.shape, rank_bytes(n_ranks(mesh)));
     out.text("mesh_dim_names");
@@ -128,12 +131,12 @@ void put_ranks_state(PickleWriter& out, const MeshRank& place, const DTensorPart
     out.text("_thread_id").op(PickleOp::none);
     put_group_infos(out, mesh);
     out.text("_coordinate_on_dim");
-    put_list(out, coordinate_of(place));
+    put_list(out, coordinate_of(mesh, rank));
     out.text("_hash").op(PickleOp::none);
 }
 
 /// Stands in the pickle once.
-void put_mesh(PickleWriter& out, const MeshRank& place, const DTensorParts& parts) {
+void put_mesh(PickleWriter& out, const DeviceMesh& mesh, Index rank, const DTensorParts& parts) {
     constexpr const char* kKey = "object mesh";
     if (out.recall(kKey)) {
         return;
@@ -141,10 +144,10 @@ void put_mesh(PickleWriter& out, const MeshRank& place, const DTensorParts& part
     put_object(out, "torch.distributed.device_mesh", "DeviceMesh");
     out.memoize(kKey);
     out.op(PickleOp::empty_dict).op(PickleOp::mark);
-    if (place.mesh->form == MeshForm::layout) {
-        put_layout_state(out, place, parts);
+    if (mesh.is_of_ranks) {
+        put_ranks_state(out, mesh, rank, parts);
     } else {
-        put_ranks_state(out, place, parts);
+        put_layout_state(out, mesh, rank, parts);
     }
     out.op(PickleOp::setitems).op(PickleOp::build);
 }
@@ -165,21 +168,20 @@ void put_shard_order(PickleWriter& out, std::size_t n_dims) {
     out.op(PickleOp::tuple2).op(PickleOp::newobj).op(PickleOp::tuple1);
 }
 
-void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, const MeshRank& place,
-              const DTensorParts& parts) {
-    const bool has_order = place.mesh->form == MeshForm::layout;
+void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, const DeviceMesh& mesh,
+              Index rank, const DTensorParts& parts) {
     put_object(out, kSpec, "DTensorSpec").op(PickleOp::empty_dict).op(PickleOp::mark).text("mesh");
-    put_mesh(out, place, parts);
+    put_mesh(out, mesh, rank, parts);
     out.text("placements");
-    put_placements(out, place.mesh->shape.size());
+    put_placements(out, mesh.shape.size());
     out.text("tensor_meta").global(kSpec, "TensorMeta");
     put_size(out, whole);
     out.indices(dense_strides(whole));
     put_dtype(out, dtype);
     out.op(PickleOp::tuple3).op(PickleOp::newobj);
-    if (has_order) {
+    if (!mesh.is_of_ranks) {
         out.text("shard_order");
-        put_shard_order(out, place.mesh->shape.size());
+        put_shard_order(out, mesh.shape.size());
         out.text("use_strided_shard_as_shard_order").boolean(false);
     }
     out.text("_hash").op(PickleOp::none).op(PickleOp::setitems).op(PickleOp::build);
@@ -187,13 +189,13 @@ void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, cons
 
 }  // namespace
 
-std::size_t place_size(const MeshRank& place) {
+std::size_t place_size(const DeviceMesh& mesh, Index rank) {
     PickleWriter out(2);
-    return out.integer(place.rank).indices(coordinate_of(place)).finish().size();
+    return out.integer(rank).indices(coordinate_of(mesh, rank)).finish().size();
 }
 
 void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
-                 const MeshRank& place, const DTensorParts& parts) {
+                 const DeviceMesh& mesh, Index rank, const DTensorParts& parts) {
     const auto put_class = [&] { out.global("torch.distributed.tensor", "DTensor"); };
     out.global("torch._tensor", "_rebuild_from_type_v2").op(PickleOp::mark);
     out.global("torch._utils", "_rebuild_wrapper_subclass");
@@ -208,7 +210,7 @@ void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
     out.op(PickleOp::none).op(PickleOp::empty_dict).op(PickleOp::mark).text("_local_tensor");
     parts.put_local();
     out.text("_spec");
-    put_spec(out, dtype, whole, place, parts);
+    put_spec(out, dtype, whole, mesh, rank, parts);
     out.op(PickleOp::setitems).op(PickleOp::tuple2);
     out.op(PickleOp::tuple).op(PickleOp::reduce);
 }

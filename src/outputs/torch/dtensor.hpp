@@ -15,12 +15,6 @@
 
 namespace shardweld::outputs::torch {
 
-/// One rank's place in a mesh.
-struct MeshRank {
-    const DeviceMesh* mesh = nullptr;
-    Index rank = 0;
-};
-
 /// How a pickle gets the tensors of a DTensor.
 struct DTensorParts {
     std::function<void()> put_local;  ///< of this rank
@@ -29,10 +23,11 @@ struct DTensorParts {
 };
 
 /// The bytes that a pickled mesh takes for what only this rank has: its number and coordinates.
-std::size_t place_size(const MeshRank& place);
+std::size_t place_size(const DeviceMesh& mesh, Index rank);
 
-/// A tensor of shape `whole` whose rows the mesh's last dim cuts; dims before it repeat.
+/// A rank's part of a tensor of shape `whole` whose rows the mesh's last dim cuts; dims before it
+/// repeat.
 void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
-                 const MeshRank& place, const DTensorParts& parts);
+                 const DeviceMesh& mesh, Index rank, const DTensorParts& parts);
 
 }  // namespace shardweld::outputs::torch

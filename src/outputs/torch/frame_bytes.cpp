@@ -7,11 +7,10 @@
 namespace shardweld::outputs::torch {
 
 void FrameBytes::add_bytes(Bytes offset, std::string_view bytes) {
-    if (parts_.empty() || parts_.back().offset + parts_.back().size != offset) {
-        parts_.push_back({offset, bytes_.size(), 0});
+    if (parts_.empty() || parts_.back().first + parts_.back().second.size() != offset) {
+        parts_.emplace_back(offset, "");
     }
-    bytes_ += bytes;
-    parts_.back().size += bytes.size();
+    parts_.back().second += bytes;
 }
 
 void FrameBytes::put_checksum(std::uint32_t tensor, Bytes offset) {
@@ -19,11 +18,10 @@ void FrameBytes::put_checksum(std::uint32_t tensor, Bytes offset) {
 }
 
 Frame FrameBytes::finish() && {
-    const auto owner = std::make_shared<const std::string>(std::move(bytes_));
-    const auto bytes = std::as_bytes(std::span(*owner));
+    const auto owner = std::make_shared<const decltype(parts_)>(std::move(parts_));
     Frame frame;
-    for (const FrameSpan& part : parts_) {
-        frame.parts.push_back({part.offset, bytes.subspan(part.begin, part.size)});
+    for (const auto& [offset, bytes] : *owner) {
+        frame.parts.push_back({offset, std::as_bytes(std::span(bytes))});
     }
     frame.owner = owner;
     frame.checksums = std::move(checksums_);

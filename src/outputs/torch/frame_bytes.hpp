@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "outputs/format.hpp"
@@ -19,13 +20,7 @@ class FrameBytes {
     [[nodiscard]] Frame finish() &&;
 
   private:
-    struct FrameSpan {
-        Bytes offset = 0;
-        std::size_t begin = 0;  ///< in bytes_
-        std::size_t size = 0;
-    };
-    std::string bytes_;
-    std::vector<FrameSpan> parts_;
+    std::vector<std::pair<Bytes, std::string>> parts_;  ///< bytes from an offset on
     std::vector<ChecksumPlace> checksums_;
 };
 

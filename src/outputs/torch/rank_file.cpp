@@ -124,7 +124,7 @@ class RankPickle {
         const auto put_ranks = [&](const std::vector<Index>& shape, std::string content) {
             out_.add_tensor(DType::i32, shape, {content.size(), std::nullopt, std::move(content)});
         };
-        put_dtensor(out_.pickle, tensor.dtype, place.whole, {&save_.mesh.front(), file_.rank},
+        put_dtensor(out_.pickle, tensor.dtype, place.whole, save_.mesh.front(), file_.rank,
                     {put_local, put_ranks});
     }
 
@@ -200,8 +200,8 @@ bool RankArchives::is_as_last(const TorchRankFile& file, const std::string& besi
         archive_name(file.name).size() != archive_name(last_->name).size()) {
         return false;
     }
-    if (!save_.mesh.empty() && place_size({&save_.mesh.front(), file.rank}) !=
-                                   place_size({&save_.mesh.front(), last_->rank})) {
+    if (!save_.mesh.empty() &&
+        place_size(save_.mesh.front(), file.rank) != place_size(save_.mesh.front(), last_->rank)) {
         return false;
     }
     const auto is_alike = [&](std::uint32_t a, std::uint32_t b) {

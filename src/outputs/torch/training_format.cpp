@@ -74,7 +74,7 @@ class TrainingFormat final : public OutputFormat {
     }
 
   private:
-    [[nodiscard]] bool is_dcp() const { return save_.container == TrainingSave::Container::dcp; }
+    [[nodiscard]] bool is_dcp() const { return save_.is_dcp; }
 
     void add_side_files(const torch::DcpContent& content, Placement& placement) const {
         for (const auto& [file, value] : save_.beside) {

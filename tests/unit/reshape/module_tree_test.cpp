@@ -174,7 +174,7 @@ TEST(ModuleTree, has_an_entry_on_every_rank) {
     EXPECT_EQ(few.save.mesh.front().names, (std::vector<std::string>{"ddp", "fsdp"}));
     EXPECT_EQ(few.save.mesh.front().shape, (std::vector<Index>{2, 2}));
     EXPECT_EQ(few.save.mesh.front().device_type, "cuda");
-    EXPECT_EQ(few.save.mesh.front().form, outputs::MeshForm::layout);
+    EXPECT_FALSE(few.save.mesh.front().is_of_ranks);
     EXPECT_EQ(few.save.side_files.front().name, "fsdp_config.json");
     EXPECT_EQ(few.save.side_files.front().text,
               "{\n    \"FSDP_version\": 2,\n    \"world_size\": 4\n}");
@@ -184,7 +184,7 @@ TEST(ModuleTree, has_an_entry_on_every_rank) {
 TEST(ModuleTree, has_the_mesh_of_the_loader) {
     const Small older = small("fsdp:world=2,device=cpu,torch=2.8", {5});
     EXPECT_EQ(older.save.mesh.front().device_type, "cpu");
-    EXPECT_EQ(older.save.mesh.front().form, outputs::MeshForm::ranks);
+    EXPECT_TRUE(older.save.mesh.front().is_of_ranks);
 }
 
 TEST(ModuleTree, keeps_buffers_whole) {
@@ -201,7 +201,7 @@ TEST(ModuleTree, leaves_ranks_without_rows_out_of_dcp) {
     ASSERT_EQ(few.pieces.size(), 2U);
     EXPECT_EQ(few.pieces[1].file, "__1_0.distcp");
     EXPECT_EQ(few.pieces[1].path, (std::vector<SharedText>{"model", "x.weight"}));
-    EXPECT_EQ(few.save.container, outputs::TrainingSave::Container::dcp);
+    EXPECT_TRUE(few.save.is_dcp);
 }
 
 }  // namespace

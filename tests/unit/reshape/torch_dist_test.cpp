@@ -117,7 +117,7 @@ TEST_F(TorchDist, has_the_state_of_each_module) {
 
 TEST_F(TorchDist, says_what_loaders_ask) {
     const outputs::TrainingSave usual = arrangement().save({}, nullptr);
-    EXPECT_EQ(usual.container, outputs::TrainingSave::Container::dcp);
+    EXPECT_TRUE(usual.is_dcp);
     EXPECT_EQ(usual.directory, "release");
     EXPECT_TRUE(usual.objects.empty());
     const auto& common = usual.beside.at("release/common.pt").entries;
