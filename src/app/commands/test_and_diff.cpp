@@ -33,7 +33,7 @@ namespace {
 /// A model and what was found of it beside the base, which is the reference.
 struct CodedModel {
     std::string directory;
-    ComparisonResult outcome;
+    ComparedModels found;
 };
 
 using nlohmann::ordered_json;
@@ -45,7 +45,7 @@ using CodedRow = std::pair<const ComparedTensor*, const CodedModel*>;
 std::vector<CodedRow> worst_first(const std::vector<CodedModel>& models) {
     std::vector<CodedRow> rows;
     for (const CodedModel& model : models) {
-        for (const ComparedTensor& tensor : model.outcome.tensors) {
+        for (const ComparedTensor& tensor : model.found.tensors) {
             if (tensor.quality) {
                 rows.emplace_back(&tensor, &model);
             }
@@ -88,7 +88,7 @@ std::string worst_table(const std::vector<CodedModel>& models, bool is_each_show
 /// All codes of a model together, and what is no code.
 struct CodedSums {
     explicit CodedSums(const CodedModel& model) {
-        for (const ComparedTensor& tensor : model.outcome.tensors) {
+        for (const ComparedTensor& tensor : model.found.tensors) {
             if (tensor.quality) {
                 ++n_coded;
                 all.add(*tensor.quality);
@@ -126,7 +126,7 @@ ordered_json model_json(const CodedModel& model) {
         {"saturated", sums.all.n_saturated}, {"zeroed", sums.all.n_zeroed},
         {"n_others", sums.n_others},         {"n_same_bits", sums.n_same_bits},
         {"tensors", ordered_json::array()},  {"not_compared", ordered_json::array()}};
-    for (const ComparedTensor& tensor : model.outcome.tensors) {
+    for (const ComparedTensor& tensor : model.found.tensors) {
         if (tensor.quality) {
             json["tensors"].push_back(
                 {{"name", tensor.name}, {"quantised", json_of(*tensor.quality, tensor.encoding)}});
@@ -143,7 +143,7 @@ std::string quality_text(const std::string& base, const std::vector<CodedModel>&
                          bool is_each_shown) {
     std::string text = "base  " + base + "\n\n" + worst_table(models, is_each_shown);
     for (const CodedModel& model : models) {
-        for (const std::string& note : model.outcome.notes) {
+        for (const std::string& note : model.found.notes) {
             text += "note: " + note + "\n";
         }
     }
@@ -166,7 +166,7 @@ std::string quality_json(const std::string& base, const std::vector<CodedModel>&
 /// Error(differs) where one of both has a tensor that the other lacks or has in another shape.
 void require_same_tensors(const CodedModel& model, const std::string& base) {
     std::vector<std::string> names = collect_list(
-        model.outcome.tensors,
+        model.found.tensors,
         [&](const ComparedTensor& tensor) {
             return printable(tensor.name) + " (" + std::string(name_of(tensor.verdict)) + ")";
         },
@@ -179,19 +179,18 @@ void require_same_tensors(const CodedModel& model, const std::string& base) {
 }
 
 /// Puts what was found of codes beside their tensors.
-void add_quality(ComparisonResult& outcome, const std::vector<execute::ComparedPair>& pairs,
-                 const std::vector<std::size_t>& tensor_of_pair, const plan::Plan& plan,
+void add_quality(ComparedModels& models, const plan::Plan& plan,
                  const std::map<std::uint32_t, numeric::Quality>& found) {
     for (const auto& [pair, quality] : found) {
-        ComparedTensor& row = outcome.tensors[tensor_of_pair[pair]];
+        ComparedTensor& row = models.tensors[models.tensor_of_pair[pair]];
         row.quality = quality;
-        row.encoding = facts_of(plan.target_of(pairs[pair].written).decode->encoding).name;
+        row.encoding = facts_of(plan.target_of(models.pairs[pair].written).decode->encoding).name;
     }
 }
 
 /// Collective. Moves the tensors of a plan, and holds them against the reference's.
-ComparisonResult compare(const Run& run, Merge& merge, std::optional<bool> ties,
-                         const ModelDirectory& reference) {
+ComparedModels compare(const Run& run, Merge& merge, std::optional<bool> ties,
+                       const ModelDirectory& reference) {
     Output& output = merge.first();
     const Job& job = run.job;
     // Factors of an adapter and scales of codes are gathered in a file before they are used.
@@ -200,10 +199,10 @@ ComparisonResult compare(const Run& run, Merge& merge, std::optional<bool> ties,
         scratch.emplace(run.comm);
         output.directory.emplace(scratch->path());
     }
-    Matching matching = match(output.plan.targets, reference.tensors, {ties, reference.ties()});
-    reference.use_records_of(matching.pairs);
+    ComparedModels models = match(output.plan.targets, reference.tensors, ties, reference.ties());
+    reference.use_records_of(models.pairs);
     execute::Comparer comparer(output.plan, {source_of(run, reference.input), &reference.tensors},
-                               matching.pairs, {job.run.rtol, job.run.atol},
+                               models.pairs, {job.run.rtol, job.run.atol},
                                merge.choice_for(job, merge.resources()).memory_limit);
     std::vector<execute::RunOptions> how(1);
     how.front().write = false;
@@ -215,30 +214,20 @@ ComparisonResult compare(const Run& run, Merge& merge, std::optional<bool> ties,
                                ByteView scales) { comparer.add_codes(slice, rows, codes, scales); };
     move_tensors(run, merge, std::move(how));
     (void)check_what_was_read(run, reference.input, {});
-    const auto pairs = matching.pairs;
-    const auto tensor_of_pair = matching.tensor_of_pair;
-    ComparisonResult outcome =
-        comparison_result(std::move(matching), comparer.gather(run.comm), job.run.strict_dtype);
-    add_quality(outcome, pairs, tensor_of_pair, output.plan, comparer.gather_quality(run.comm));
-    return outcome;
+    judge(models, comparer.gather(run.comm), job.run.strict_dtype);
+    add_quality(models, output.plan, comparer.gather_quality(run.comm));
+    return models;
 }
 
 /// Collective. Prints; Error(differs) when the models differ.
-ErrorCode print_comparison(const Run& run, const std::string& command, ComparisonResult outcome,
-                           std::vector<ConfigDifference> config, std::ostream& out) {
+ErrorCode print_comparison(const Run& run, const ComparedModels& models,
+                           const std::vector<ConfigDifference>& config, std::ostream& out) {
     const Job& job = run.job;
-    const std::string difference = difference_text(outcome);
-    const ComparedModels models{command,
-                                job.inputs.front().directory.string(),
-                                job.run.reference.string(),
-                                {job.run.rtol, job.run.atol},
-                                job.run.strict_dtype,
-                                std::move(outcome),
-                                std::move(config),
-                                job.run.log_level == LogLevel::debug};
-    print(run.comm, out,
-          [&] { return job.run.json ? comparison_json(models) : comparison_text(models); });
-    if (!difference.empty()) {
+    print(run.comm, out, [&] {
+        return job.run.json ? comparison_json(job, models, config)
+                            : comparison_text(job, models, config);
+    });
+    if (const std::string difference = difference_text(models); !difference.empty()) {
         throw Error(ErrorCode::differs, difference);
     }
     return ErrorCode::ok;
@@ -296,8 +285,7 @@ int test(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
         preflight.add(strict_problems(run, run.report->outputs.front()));
         preflight.require_none();
         check_crcs(run, merge, {});
-        ComparisonResult outcome = compare(run, merge, merge.first().ties(), reference);
-        return print_comparison(run, "test", std::move(outcome), {}, out);
+        return print_comparison(run, compare(run, merge, merge.first().ties(), reference), {}, out);
     };
     return run_reported(comm, job, log, body);
 }
@@ -313,8 +301,7 @@ int diff(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
         Merge merge = begin_comparison(run);
         merge.input = std::move(tested.input);
         plan_as_stored(run, merge, targets_of(tested.tensors));
-        ComparisonResult outcome = compare(run, merge, ties, reference);
-        return print_comparison(run, "diff", std::move(outcome),
+        return print_comparison(run, compare(run, merge, ties, reference),
                                 config_differences(tested.config_text, reference.config_text), out);
     };
     return run_reported(comm, job, log, body);

@@ -17,11 +17,11 @@ std::string names_text(std::vector<std::string> names) {
 
 }  // namespace
 
-BaseSummary summary_of(std::string directory, const ComparisonResult& outcome,
+BaseSummary summary_of(std::string directory, const ComparedModels& models,
                        const std::function<bool(const std::string&)>& is_aside) {
     BaseSummary summary;
     summary.directory = std::move(directory);
-    for (const ComparedTensor& row : outcome.tensors) {
+    for (const ComparedTensor& row : models.tensors) {
         if (row.found.n_elements > 0) {
             ++summary.n_compared;
             summary.n_equal += row.found.n_unequal_bits == 0 ? 1U : 0U;

@@ -12,7 +12,7 @@
 namespace shardweld::app {
 
 /// Names for which `is_aside` holds are not told of where one side lacks them.
-BaseSummary summary_of(std::string directory, const ComparisonResult& outcome,
+BaseSummary summary_of(std::string directory, const ComparedModels& models,
                        const std::function<bool(const std::string&)>& is_aside);
 
 /// One line for people.

@@ -1,5 +1,6 @@
 #include "comparison.hpp"
 
+#include <algorithm>
 #include <array>
 #include <map>
 
@@ -57,10 +58,13 @@ std::optional<std::size_t> tied_to(const std::string& name, const Tensors& tenso
 class Matcher {
   public:
     Matcher(const plan::WrittenTensors& tested, const std::vector<catalogue::Tensor>& reference,
-            const StatedTies& ties)
-        : tested_(tested), reference_(reference), ties_(ties) {}
+            std::optional<bool> tested_ties, std::optional<bool> reference_ties)
+        : tested_(tested),
+          reference_(reference),
+          tested_may_tie_(tested_ties.value_or(true)),
+          reference_may_tie_(reference_ties.value_or(true)) {}
 
-    Matching run() {
+    ComparedModels run() {
         struct NamedPair {
             std::optional<std::size_t> tested;
             std::optional<std::size_t> reference;
@@ -107,9 +111,8 @@ class Matcher {
     void add_extra(std::size_t tested) {
         const plan::WrittenTensor& tensor = tested_[tested];
         ComparedTensor row{tensor.name, Verdict::extra, side_of(tensor), {}, "", {}, {}};
-        const auto same = ties_.reference.value_or(true)
-                              ? tied_to(tensor.name, reference_, tensor.shape)
-                              : std::nullopt;
+        const auto same =
+            reference_may_tie_ ? tied_to(tensor.name, reference_, tensor.shape) : std::nullopt;
         if (same) {
             row.tied_to = reference_[*same].name;
             pair(row, tested, *same);
@@ -124,8 +127,8 @@ class Matcher {
             return;
         }
         ComparedTensor row{tensor.name, Verdict::missing, {}, side_of(tensor), "", {}, {}};
-        const auto same = ties_.tested.value_or(true) ? tied_to(tensor.name, tested_, tensor.shape)
-                                                      : std::nullopt;
+        const auto same =
+            tested_may_tie_ ? tied_to(tensor.name, tested_, tensor.shape) : std::nullopt;
         if (same) {
             row.tied_to = tested_[*same].name;
             pair(row, *same, reference);
@@ -153,8 +156,9 @@ class Matcher {
 
     const plan::WrittenTensors& tested_;
     const std::vector<catalogue::Tensor>& reference_;
-    StatedTies ties_;
-    Matching result_;
+    bool tested_may_tie_;
+    bool reference_may_tie_;
+    ComparedModels result_;
     std::size_t n_computed_ = 0;
 };
 
@@ -176,10 +180,10 @@ Verdict verdict_of(const ComparedTensor& row, bool is_strict) {
     return row.found.n_unequal_bits > 0 ? Verdict::close : Verdict::same_bits;
 }
 
-void note_tied(ComparisonResult& outcome) {
-    for (const ComparedTensor& row : outcome.tensors) {
+void note_tied(ComparedModels& models) {
+    for (const ComparedTensor& row : models.tensors) {
         if (!row.tied_to.empty() && !is_difference(row.verdict)) {
-            outcome.notes.push_back(
+            models.notes.push_back(
                 "only the " + std::string(row.tested ? "tested model" : "reference") + " has " +
                 printable(row.name) + "; the other model ties it to " + printable(row.tied_to) +
                 ", which holds the same: no difference");
@@ -187,18 +191,17 @@ void note_tied(ComparisonResult& outcome) {
     }
 }
 
-void note_dtypes(ComparisonResult& outcome, bool is_strict) {
+void note_dtypes(ComparedModels& models, bool is_strict) {
     std::map<DType, std::size_t> by_dtype;
-    for (const ComparedTensor& row : outcome.tensors) {
+    for (const ComparedTensor& row : models.tensors) {
         if (has_two_dtypes(row) && row.found.n_elements > 0 && row.verdict != Verdict::dtype) {
             ++by_dtype[row.compared_as];
         }
     }
     for (const auto& [dtype, count] : by_dtype) {
-        outcome.notes.push_back(counted(count, "tensor") + (count == 1 ? " has" : " have") +
-                                " another dtype in the reference: compared as " +
-                                torch_name(dtype) +
-                                (is_strict ? "" : " (--strict_dtype makes it a difference)"));
+        models.notes.push_back(counted(count, "tensor") + (count == 1 ? " has" : " have") +
+                               " another dtype in the reference: compared as " + torch_name(dtype) +
+                               (is_strict ? "" : " (--strict_dtype makes it a difference)"));
     }
 }
 
@@ -215,27 +218,25 @@ bool is_difference(Verdict verdict) {
     return verdict != Verdict::same_bits && verdict != Verdict::close;
 }
 
-Matching match(const plan::WrittenTensors& tested, const std::vector<catalogue::Tensor>& reference,
-               const StatedTies& ties) {
-    return Matcher(tested, reference, ties).run();
+std::size_t ComparedModels::n_different() const {
+    return static_cast<std::size_t>(
+        std::ranges::count_if(tensors, is_difference, &ComparedTensor::verdict));
 }
 
-ComparisonResult comparison_result(Matching matching, const std::vector<numeric::Comparison>& found,
-                                   bool is_strict) {
-    ComparisonResult outcome{std::move(matching.tensors), std::move(matching.notes), 0, 0, 0};
-    for (std::size_t i = 0; i < found.size(); ++i) {
-        ComparedTensor& row = outcome.tensors[matching.tensor_of_pair[i]];
+ComparedModels match(const plan::WrittenTensors& tested,
+                     const std::vector<catalogue::Tensor>& reference,
+                     std::optional<bool> tested_ties, std::optional<bool> reference_ties) {
+    return Matcher(tested, reference, tested_ties, reference_ties).run();
+}
+
+void judge(ComparedModels& models, const std::vector<numeric::Comparison>& found, bool is_strict) {
+    for (const std::size_t i : indices(found)) {
+        ComparedTensor& row = models.tensors[models.tensor_of_pair[i]];
         row.found = found[i];
         row.verdict = verdict_of(row, is_strict);
     }
-    for (const ComparedTensor& row : outcome.tensors) {
-        outcome.n_same_bits += row.verdict == Verdict::same_bits ? 1U : 0U;
-        outcome.n_equal += is_difference(row.verdict) ? 0U : 1U;
-        outcome.n_different += is_difference(row.verdict) ? 1U : 0U;
-    }
-    note_tied(outcome);
-    note_dtypes(outcome, is_strict);
-    return outcome;
+    note_tied(models);
+    note_dtypes(models, is_strict);
 }
 
 }  // namespace shardweld::app

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/settings/job.hpp"
 #include "catalogue/tensor.hpp"
 #include "execute/comparer.hpp"
 #include "numeric/compare.hpp"
@@ -47,59 +48,35 @@ struct ComparedTensor {
     std::string encoding = {};                     ///< theirs
 };
 
-/// What is compared with what.
-struct Matching {
+/// Two models side by side: what is compared with what, and then what was found.
+struct ComparedModels {
     std::vector<ComparedTensor> tensors;  ///< natural order of names; verdicts are preliminary
     std::vector<execute::ComparedPair> pairs;
     std::vector<std::size_t> tensor_of_pair;  ///< index into tensors
     std::vector<std::string> notes;
-};
 
-/// What the two config.json say of tie_word_embeddings; nullopt: nothing.
-struct StatedTies {
-    std::optional<bool> tested;
-    std::optional<bool> reference;
+    [[nodiscard]] std::size_t n_different() const;
 };
 
 /// Pairs tensors by name. A head (`lm_head.weight`) that only one model holds is paired with the
-/// other's embedding, unless that model's config denies the tie. Positional tables that old
-/// models store (`rotary_emb.inv_freq`) are left aside with a note.
-Matching match(const plan::WrittenTensors& tested, const std::vector<catalogue::Tensor>& reference,
-               const StatedTies& ties);
+/// other's embedding, unless that model's config denies the tie: `tested_ties` and
+/// `reference_ties` are what the two config.json say of tie_word_embeddings, nullopt: nothing.
+/// Positional tables that old models store (`rotary_emb.inv_freq`) are left aside with a note.
+ComparedModels match(const plan::WrittenTensors& tested,
+                     const std::vector<catalogue::Tensor>& reference,
+                     std::optional<bool> tested_ties = {}, std::optional<bool> reference_ties = {});
 
-/// The result of a comparison.
-struct ComparisonResult {
-    std::vector<ComparedTensor> tensors;
-    std::vector<std::string> notes;
-    std::size_t n_equal = 0;      ///< same bits or close
-    std::size_t n_same_bits = 0;  ///< of these
-    std::size_t n_different = 0;
-};
-
-/// Verdicts from what was found by pair. `is_strict`: another dtype is a difference.
-ComparisonResult comparison_result(Matching matching, const std::vector<numeric::Comparison>& found,
-                                   bool is_strict);
+/// Gives verdicts by what was found by pair. `is_strict`: another dtype is a difference.
+void judge(ComparedModels& models, const std::vector<numeric::Comparison>& found, bool is_strict);
 
 /// "3 of 22 tensors differ: 1 missing, 2 in values"; "" when none does.
-std::string difference_text(const ComparisonResult& outcome);
+std::string difference_text(const ComparedModels& models);
 
 /// A field of config.json that the two models state differently; values as JSON, "" if absent.
 struct ConfigDifference {
     std::string field;
     std::string tested;
     std::string reference;
-};
-
-/// A comparison and what was compared.
-struct ComparedModels {
-    std::string command;  ///< "test" or "diff"
-    std::string tested;   ///< directories
-    std::string reference;
-    numeric::Tolerance tolerance;
-    bool is_strict = false;
-    ComparisonResult outcome;
-    std::vector<ConfigDifference> config;  ///< for information; never makes models differ
-    bool is_each_shown = false;            ///< -v: rows are neither joined nor cut off
 };
 
 /// Rows of a table that people are shown; a table of a whole model is too long to read.
@@ -112,7 +89,13 @@ std::string more_text(std::size_t n_rows);
 std::vector<ConfigDifference> config_differences(const std::string& tested,
                                                  const std::string& reference);
 
-std::string comparison_text(const ComparedModels& models);
-std::string comparison_json(const ComparedModels& models);
+/// What `test` or `diff` found, for people: with -v rows are neither joined nor cut off. `config`
+/// is for information and never makes models differ.
+std::string comparison_text(const Job& job, const ComparedModels& models,
+                            const std::vector<ConfigDifference>& config);
+
+/// The same for programs.
+std::string comparison_json(const Job& job, const ComparedModels& models,
+                            const std::vector<ConfigDifference>& config);
 
 }  // namespace shardweld::app

@@ -9,6 +9,7 @@
 #include "app/messages/table.hpp"
 #include "app/report/checkpoint_text.hpp"
 #include "app/report/report_json.hpp"
+#include "app/settings/command_table.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
 
@@ -117,10 +118,10 @@ std::vector<std::string> row_text(const DifferenceRow& row) {
 
 /// The differences in the order of their names. Those that are alike but for numbers in their names
 /// are one row, unless each tensor is to be shown.
-std::vector<DifferenceRow> difference_rows(const ComparisonResult& outcome, bool is_each_shown) {
+std::vector<DifferenceRow> difference_rows(const ComparedModels& models, bool is_each_shown) {
     std::vector<DifferenceRow> rows;
     std::map<std::vector<std::string>, std::size_t> places;
-    for (const ComparedTensor& tensor : outcome.tensors) {
+    for (const ComparedTensor& tensor : models.tensors) {
         if (!is_difference(tensor.verdict)) {
             continue;
         }
@@ -146,8 +147,8 @@ std::vector<DifferenceRow> difference_rows(const ComparisonResult& outcome, bool
     return rows;
 }
 
-std::string table_of(const ComparisonResult& outcome, bool is_each_shown) {
-    const std::vector<DifferenceRow> found = difference_rows(outcome, is_each_shown);
+std::string table_of(const ComparedModels& models, bool is_each_shown) {
+    const std::vector<DifferenceRow> found = difference_rows(models, is_each_shown);
     if (found.empty()) {
         return "";
     }
@@ -180,33 +181,37 @@ std::string config_table(const std::vector<ConfigDifference>& differences, bool 
            more_text(differences.size() + 1 - rows.size()) + "\n";
 }
 
+std::size_t count_of(const ComparedModels& models, Verdict verdict) {
+    return static_cast<std::size_t>(
+        std::ranges::count(models.tensors, verdict, &ComparedTensor::verdict));
+}
+
 /// "all bit for bit", "12 of them bit for bit".
-std::string bits_text(const ComparisonResult& outcome) {
-    if (outcome.n_equal == 1) {
-        return outcome.n_same_bits == 1 ? "bit for bit" : "not bit for bit";
+std::string bits_text(std::size_t n_equal, std::size_t n_same_bits) {
+    if (n_equal == 1) {
+        return n_same_bits == 1 ? "bit for bit" : "not bit for bit";
     }
-    if (outcome.n_same_bits == outcome.n_equal) {
+    if (n_same_bits == n_equal) {
         return "all bit for bit";
     }
-    return (outcome.n_same_bits == 0 ? "none" : std::to_string(outcome.n_same_bits)) +
-           " of them bit for bit";
+    return (n_same_bits == 0 ? "none" : std::to_string(n_same_bits)) + " of them bit for bit";
 }
 
 /// "identical: all 46 tensors match bit for bit".
-std::string summary(const ComparisonResult& outcome) {
-    const std::string differ = difference_text(outcome);
+std::string summary(const ComparedModels& models) {
+    const std::size_t n_equal = models.tensors.size() - models.n_different();
+    const std::size_t n_same_bits = count_of(models, Verdict::same_bits);
+    const std::string bits = bits_text(n_equal, n_same_bits);
+    const std::string differ = difference_text(models);
     if (!differ.empty()) {
-        const std::string match = std::to_string(outcome.n_equal) +
-                                  (outcome.n_equal == 1 ? " matches, " : " match, ") +
-                                  bits_text(outcome);
-        return differ + (outcome.n_equal == 0 ? "" : "; " + match) + "\n";
+        const std::string match =
+            std::to_string(n_equal) + (n_equal == 1 ? " matches, " : " match, ") + bits;
+        return differ + (n_equal == 0 ? "" : "; " + match) + "\n";
     }
-    const std::string all = outcome.n_equal == 1
-                                ? "the only tensor matches"
-                                : "all " + counted(outcome.n_equal, "tensor") + " match";
-    return outcome.n_same_bits == outcome.n_equal
-               ? "identical: " + all + " bit for bit\n"
-               : "equal: " + all + " within the tolerance, " + bits_text(outcome) + "\n";
+    const std::string all =
+        n_equal == 1 ? "the only tensor matches" : "all " + counted(n_equal, "tensor") + " match";
+    return n_same_bits == n_equal ? "identical: " + all + " bit for bit\n"
+                                  : "equal: " + all + " within the tolerance, " + bits + "\n";
 }
 
 /// JSON has no infinity.
@@ -258,7 +263,7 @@ std::string more_text(std::size_t n_rows) {
                : "and " + counted(n_rows, "more row") + "; -v lists all, --json their figures\n";
 }
 
-std::string difference_text(const ComparisonResult& outcome) {
+std::string difference_text(const ComparedModels& models) {
     constexpr std::array<std::pair<Verdict, std::string_view>, 5> kKinds = {
         {{Verdict::missing, "missing"},
          {Verdict::extra, "extra"},
@@ -267,15 +272,13 @@ std::string difference_text(const ComparisonResult& outcome) {
          {Verdict::values, "in values"}}};
     std::string text;
     for (const auto& [verdict, words] : kKinds) {
-        const auto count = std::ranges::count_if(
-            outcome.tensors, [v = verdict](const ComparedTensor& row) { return row.verdict == v; });
-        if (count > 0) {
+        if (const std::size_t count = count_of(models, verdict); count > 0) {
             text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + std::string(words);
         }
     }
     return text.empty() ? ""
-                        : std::to_string(outcome.n_different) + " of " +
-                              std::to_string(outcome.tensors.size()) + " tensors differ: " + text;
+                        : std::to_string(models.n_different()) + " of " +
+                              std::to_string(models.tensors.size()) + " tensors differ: " + text;
 }
 
 std::vector<ConfigDifference> config_differences(const std::string& tested,
@@ -302,45 +305,47 @@ std::vector<ConfigDifference> config_differences(const std::string& tested,
     return differences;
 }
 
-std::string comparison_text(const ComparedModels& models) {
-    std::string text =
-        table({Align::left, Align::left},
-              {{"tested", models.tested},
-               {"reference", models.reference},
-               {"tolerance", number_text(models.tolerance.absolute) + " absolute, " +
-                                 number_text(models.tolerance.relative) + " relative"}}) +
-        "\n" + table_of(models.outcome, models.is_each_shown) +
-        config_table(models.config, models.is_each_shown);
-    for (const std::string& note : models.outcome.notes) {
+std::string comparison_text(const Job& job, const ComparedModels& models,
+                            const std::vector<ConfigDifference>& config) {
+    const bool is_each_shown = job.run.log_level == LogLevel::debug;
+    std::string text = table({Align::left, Align::left},
+                             {{"tested", job.inputs.front().directory.string()},
+                              {"reference", job.run.reference.string()},
+                              {"tolerance", number_text(job.run.atol) + " absolute, " +
+                                                number_text(job.run.rtol) + " relative"}}) +
+                       "\n" + table_of(models, is_each_shown) + config_table(config, is_each_shown);
+    for (const std::string& note : models.notes) {
         text += "note: " + note + "\n";
     }
-    return text + summary(models.outcome);
+    return text + summary(models);
 }
 
-std::string comparison_json(const ComparedModels& models) {
-    const ComparisonResult& outcome = models.outcome;
+std::string comparison_json(const Job& job, const ComparedModels& models,
+                            const std::vector<ConfigDifference>& config) {
+    const std::string tested = job.inputs.front().directory.string();
+    const std::size_t n_different = models.n_different();
     ordered_json json = {{"schema", kComparisonSchema},
-                         {"ok", outcome.n_different == 0},
-                         {"dir", models.tested},
-                         {"command", models.command},
-                         {"tested", models.tested},
-                         {"reference", models.reference},
-                         {"atol", models.tolerance.absolute},
-                         {"rtol", models.tolerance.relative},
-                         {"strict_dtype", models.is_strict},
-                         {"result", outcome.n_different == 0 ? "equal" : "different"},
-                         {"n_equal", outcome.n_equal},
-                         {"n_same_bits", outcome.n_same_bits},
-                         {"n_different", outcome.n_different},
-                         {"notes", outcome.notes}};
+                         {"ok", n_different == 0},
+                         {"dir", tested},
+                         {"command", row_for(job.command).name},
+                         {"tested", tested},
+                         {"reference", job.run.reference.string()},
+                         {"atol", job.run.atol},
+                         {"rtol", job.run.rtol},
+                         {"strict_dtype", job.run.strict_dtype},
+                         {"result", n_different == 0 ? "equal" : "different"},
+                         {"n_equal", models.tensors.size() - n_different},
+                         {"n_same_bits", count_of(models, Verdict::same_bits)},
+                         {"n_different", n_different},
+                         {"notes", models.notes}};
     json["config"] = ordered_json::array();
-    for (const ConfigDifference& difference : models.config) {
+    for (const ConfigDifference& difference : config) {
         json["config"].push_back({{"field", difference.field},
                                   {"tested", parsed_or_null(difference.tested)},
                                   {"reference", parsed_or_null(difference.reference)}});
     }
     json["tensors"] = ordered_json::array();
-    for (const ComparedTensor& row : outcome.tensors) {
+    for (const ComparedTensor& row : models.tensors) {
         json["tensors"].push_back(tensor_json(row));
     }
     return json_text(json);

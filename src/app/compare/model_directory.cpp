@@ -289,7 +289,7 @@ std::optional<bool> ModelDirectory::ties() const {
 }
 
 ModelDirectory read_model_directory(const Run& run, const fs::path& directory) {
-    const MemoryMeter meter;
+    const RankMemory memory = RankMemory::measured_at_start();
     formats::JobInput request;
     request.directory = directory;
     request.backend = "hf";
@@ -299,7 +299,7 @@ ModelDirectory read_model_directory(const Run& run, const fs::path& directory) {
     Checkpoint found = survey_shown(run, request);
     mpi::collectively(run.comm, [&] { require_seen(run.comm, found); });
     std::string config = share_config(run.comm, found);
-    return {input_of(found, meter, request.check_crc), std::move(found.catalogue.tensors),
+    return {input_of(found, memory, request.check_crc), std::move(found.catalogue.tensors),
             std::move(config)};
 }
 

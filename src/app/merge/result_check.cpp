@@ -29,10 +29,11 @@ std::function<bool(const std::string&)> left_aside(const Job& job, const Output&
     };
 }
 
-/// What both sides say of tied heads; where the result says nothing, the base speaks for it.
-StatedTies ties_of(const Output& output, const ModelDirectory& base) {
+/// What is compared with the base; where the result says nothing of tied heads, the base speaks for
+/// it.
+ComparedModels matched(const Output& output, const ModelDirectory& base) {
     const auto ties = output.ties();
-    return {ties ? ties : base.ties(), base.ties()};
+    return match(output.plan.targets, base.tensors, ties ? ties : base.ties(), base.ties());
 }
 
 }  // namespace
@@ -53,7 +54,7 @@ class BaseComparison {
     std::string directory_;
     std::function<bool(const std::string&)> is_aside_;
     ModelDirectory base_;
-    Matching matching_;
+    ComparedModels compared_;
     execute::Comparer comparer_;
 };
 
@@ -61,17 +62,16 @@ BaseComparison::BaseComparison(const Run& run, const Output& output, Bytes memor
     : directory_(run.job.model.base->string()),
       is_aside_(left_aside(run.job, output)),
       base_(read_model_directory(run, *run.job.model.base)),
-      matching_(match(output.plan.targets, base_.tensors, ties_of(output, base_))),
-      comparer_(output.plan, {source_of(run, base_.input), &base_.tensors}, matching_.pairs, {0, 0},
+      compared_(matched(output, base_)),
+      comparer_(output.plan, {source_of(run, base_.input), &base_.tensors}, compared_.pairs, {0, 0},
                 memory) {
-    base_.use_records_of(matching_.pairs);
+    base_.use_records_of(compared_.pairs);
 }
 
 BaseSummary BaseComparison::finish(const Run& run) {
     (void)check_what_was_read(run, base_.input, {});
-    return summary_of(directory_,
-                      comparison_result(std::move(matching_), comparer_.gather(run.comm), false),
-                      is_aside_);
+    judge(compared_, comparer_.gather(run.comm), false);
+    return summary_of(directory_, compared_, is_aside_);
 }
 
 ResultCheck::ResultCheck(const Run& run, Output& output, std::optional<Bytes> base_memory)

@@ -17,13 +17,29 @@ catalogue::Tensor tensor(const std::string& name, DType dtype, const Shape& shap
 }
 
 /// "name verdict [tied to]" of all tensors, one a line.
-std::string verdicts(const ComparisonResult& outcome) {
+std::string verdicts(const ComparedModels& models) {
     std::string text;
-    for (const ComparedTensor& row : outcome.tensors) {
+    for (const ComparedTensor& row : models.tensors) {
         text += row.name + " " + std::string(name_of(row.verdict)) +
                 (row.tied_to.empty() ? "" : " " + row.tied_to) + "\n";
     }
     return text;
+}
+
+ComparedModels judged(ComparedModels models, const std::vector<numeric::Comparison>& found,
+                      bool is_strict) {
+    judge(models, found, is_strict);
+    return models;
+}
+
+Job diff_of_x_and_y() {
+    Job job;
+    job.command = Command::diff;
+    job.inputs.front().directory = "x";
+    job.run.reference = "y";
+    job.run.rtol = 1e-6;
+    job.run.atol = 1e-5;
+    return job;
 }
 
 numeric::Comparison equal(Index n) {
@@ -40,29 +56,26 @@ TEST(Comparison, pairs_by_name_in_natural_order) {
     const std::vector<catalogue::Tensor> reference = {
         tensor("l.9.w", DType::bf16, {4}), tensor("l.10.w", DType::bf16, {2, 2}),
         tensor("only.there", DType::f32, {1}), tensor("reshaped", DType::f32, {3, 2})};
-    Matching matching = match(tested, reference, {});
+    const ComparedModels matching = match(tested, reference);
     ASSERT_EQ(matching.pairs.size(), 2U);
     EXPECT_EQ(matching.pairs[0].written, 1U);
     EXPECT_EQ(matching.pairs[0].reference, 0U);
-    const ComparisonResult outcome =
-        comparison_result(std::move(matching), {equal(4), differing(4)}, false);
+    const ComparedModels outcome = judged(matching, {equal(4), differing(4)}, false);
     EXPECT_EQ(verdicts(outcome),
               "l.9.w same_bits\nl.10.w values\nonly.here extra\nonly.there missing\nreshaped "
               "shape\n");
     EXPECT_EQ(difference_text(outcome),
               "4 of 5 tensors differ: 1 missing, 1 extra, 1 in shape, 1 in values");
-    EXPECT_EQ(outcome.n_equal, 1U);
-    EXPECT_EQ(outcome.n_same_bits, 1U);
+    EXPECT_EQ(outcome.n_different(), 4U);
 }
 
 TEST(Comparison, takes_what_is_within_the_tolerance_as_equal_but_not_bit_for_bit) {
     const std::vector<plan::Target> tested = {target("w", DType::f32, {4})};
     const std::vector<catalogue::Tensor> reference = {tensor("w", DType::f32, {4})};
-    const ComparisonResult outcome =
-        comparison_result(match(tested, reference, {}), {{4, 3, 0, 0, {1e-7, 0}, {1e-7, 0}}}, true);
+    const ComparedModels outcome =
+        judged(match(tested, reference), {{4, 3, 0, 0, {1e-7, 0}, {1e-7, 0}}}, true);
     EXPECT_EQ(verdicts(outcome), "w close\n");
     EXPECT_EQ(difference_text(outcome), "");
-    EXPECT_EQ(outcome.n_same_bits, 0U);
 }
 
 TEST(Comparison, rounds_to_the_narrower_dtype_unless_strict) {
@@ -70,15 +83,15 @@ TEST(Comparison, rounds_to_the_narrower_dtype_unless_strict) {
                                               target("x", DType::i32, {4})};
     const std::vector<catalogue::Tensor> reference = {tensor("w", DType::bf16, {4}),
                                                       tensor("x", DType::i64, {4})};
-    Matching matching = match(tested, reference, {});
+    const ComparedModels matching = match(tested, reference);
     ASSERT_EQ(matching.pairs.size(), 1U);
     EXPECT_EQ(matching.pairs[0].dtype, DType::bf16);
-    const ComparisonResult loose = comparison_result(matching, {equal(4)}, false);
+    const ComparedModels loose = judged(matching, {equal(4)}, false);
     EXPECT_EQ(verdicts(loose), "w close\nx dtype\n");
     EXPECT_EQ(loose.notes,
               (std::vector<std::string>{"1 tensor has another dtype in the reference: compared as "
                                         "bfloat16 (--strict_dtype makes it a difference)"}));
-    const ComparisonResult strict = comparison_result(matching, {equal(4)}, true);
+    const ComparedModels strict = judged(matching, {equal(4)}, true);
     EXPECT_EQ(verdicts(strict), "w dtype\nx dtype\n");
     EXPECT_EQ(strict.notes, std::vector<std::string>{});
 }
@@ -89,9 +102,9 @@ TEST(Comparison, takes_a_tied_head_that_one_model_lacks_for_the_embedding) {
     const std::vector<catalogue::Tensor> both = {
         tensor("model.embed_tokens.weight", DType::bf16, {4, 2}),
         tensor("lm_head.weight", DType::bf16, {4, 2})};
-    Matching matching = match(tied, both, {true, std::nullopt});
+    const ComparedModels matching = match(tied, both, true);
     ASSERT_EQ(matching.pairs.size(), 2U);
-    const ComparisonResult same = comparison_result(matching, {equal(8), equal(8)}, true);
+    const ComparedModels same = judged(matching, {equal(8), equal(8)}, true);
     EXPECT_EQ(verdicts(same),
               "lm_head.weight same_bits model.embed_tokens.weight\n"
               "model.embed_tokens.weight same_bits\n");
@@ -99,12 +112,12 @@ TEST(Comparison, takes_a_tied_head_that_one_model_lacks_for_the_embedding) {
                               "only the reference has lm_head.weight; the other model ties it to "
                               "model.embed_tokens.weight, which holds the same: no difference"}));
     // A head of its own is missing.
-    const ComparisonResult other = comparison_result(matching, {differing(8), equal(8)}, false);
+    const ComparedModels other = judged(matching, {differing(8), equal(8)}, false);
     EXPECT_EQ(verdicts(other),
               "lm_head.weight missing model.embed_tokens.weight\n"
               "model.embed_tokens.weight same_bits\n");
     // So it is where the config denies the tie.
-    EXPECT_EQ(match(tied, both, {false, true}).pairs.size(), 1U);
+    EXPECT_EQ(match(tied, both, false, true).pairs.size(), 1U);
 }
 
 TEST(Comparison, takes_a_head_that_only_the_tested_model_has_alike) {
@@ -113,25 +126,24 @@ TEST(Comparison, takes_a_head_that_only_the_tested_model_has_alike) {
         target("model.embed_tokens.weight", DType::bf16, {4, 2})};
     const std::vector<catalogue::Tensor> tied = {
         tensor("model.embed_tokens.weight", DType::bf16, {4, 2})};
-    const ComparisonResult outcome =
-        comparison_result(match(both, tied, {}), {equal(8), equal(8)}, false);
+    const ComparedModels outcome = judged(match(both, tied), {equal(8), equal(8)}, false);
     EXPECT_EQ(difference_text(outcome), "");
-    EXPECT_EQ(match(both, tied, {true, false}).pairs.size(), 1U);
+    EXPECT_EQ(match(both, tied, true, false).pairs.size(), 1U);
     // No embedding of that shape: nothing to be tied to.
     const std::vector<catalogue::Tensor> smaller = {
         tensor("model.embed_tokens.weight", DType::bf16, {3, 2})};
-    EXPECT_TRUE(match(both, smaller, {}).pairs.empty());
+    EXPECT_TRUE(match(both, smaller).pairs.empty());
 }
 
 TEST(Comparison, takes_one_tied_matrix_under_two_names_for_one) {
     const std::vector<plan::Target> head = {target("lm_head.weight", DType::bf16, {4, 2})};
     const std::vector<catalogue::Tensor> embedding = {
         tensor("model.embed_tokens.weight", DType::bf16, {4, 2})};
-    Matching matching = match(head, embedding, {true, true});
+    const ComparedModels matching = match(head, embedding, true, true);
     ASSERT_EQ(matching.pairs.size(), 2U);
-    EXPECT_EQ(difference_text(comparison_result(matching, {equal(8), equal(8)}, true)), "");
-    EXPECT_NE(difference_text(comparison_result(matching, {differing(8), differing(8)}, true)), "");
-    EXPECT_TRUE(match(head, embedding, {false, false}).pairs.empty());
+    EXPECT_EQ(difference_text(judged(matching, {equal(8), equal(8)}, true)), "");
+    EXPECT_NE(difference_text(judged(matching, {differing(8), differing(8)}, true)), "");
+    EXPECT_TRUE(match(head, embedding, false, false).pairs.empty());
 }
 
 TEST(Comparison, leaves_tables_aside_that_loaders_compute) {
@@ -139,8 +151,7 @@ TEST(Comparison, leaves_tables_aside_that_loaders_compute) {
     const std::vector<catalogue::Tensor> reference = {
         tensor("w", DType::f32, {4}),
         tensor("model.layers.0.self_attn.rotary_emb.inv_freq", DType::f32, {2})};
-    const ComparisonResult outcome =
-        comparison_result(match(tested, reference, {}), {equal(4)}, false);
+    const ComparedModels outcome = judged(match(tested, reference), {equal(4)}, false);
     EXPECT_EQ(verdicts(outcome), "w same_bits\n");
     EXPECT_EQ(outcome.notes.size(), 1U);
 }
@@ -161,10 +172,8 @@ TEST(ComparisonText, shows_differences_only_and_where_they_are) {
                                               target("b", DType::f32, {8})};
     const std::vector<catalogue::Tensor> reference = {tensor("a", DType::f32, {2, 4}),
                                                       tensor("b", DType::f32, {8})};
-    ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
-    models.outcome =
-        comparison_result(match(tested, reference, {}), {differing(8), equal(8)}, false);
-    EXPECT_EQ(comparison_text(models),
+    const ComparedModels models = judged(match(tested, reference), {differing(8), equal(8)}, false);
+    EXPECT_EQ(comparison_text(diff_of_x_and_y(), models, {}),
               "tested     x\n"
               "reference  y\n"
               "tolerance  1e-05 absolute, 1e-06 relative\n"
@@ -191,13 +200,11 @@ ComparedModels layers_apart(int n_layers) {
             found.back().absolute.error *= layer == 3 ? 2 : 1;
         }
     }
-    ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
-    models.outcome = comparison_result(match(tested, reference, {}), found, false);
-    return models;
+    return judged(match(tested, reference), found, false);
 }
 
 TEST(ComparisonText, joins_tensors_of_layers_that_differ_alike) {
-    const std::string text = comparison_text(layers_apart(6));
+    const std::string text = comparison_text(diff_of_x_and_y(), layers_apart(6), {});
     const auto has = [&](const char* part) {
         EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
     };
@@ -212,17 +219,15 @@ TEST(ComparisonText, stops_at_twenty_rows_and_shows_all_of_them_on_request) {
     for (char letter = 'a'; letter < 'a' + 23; ++letter) {
         tested.push_back(target(std::string(1, letter), DType::f32, {1}));
     }
-    ComparedModels models{"diff", "x", "y", {1e-6, 1e-5}, false, {}, {}};
-    models.outcome = comparison_result(match(tested, {}, {}), {}, false);
-    const std::string text = comparison_text(models);
+    const ComparedModels models = judged(match(tested, {}), {}, false);
+    Job job = diff_of_x_and_y();
+    const std::string text = comparison_text(job, models, {});
     EXPECT_NE(text.find("\nt "), std::string::npos) << text;
     EXPECT_EQ(text.find("\nu "), std::string::npos) << text;
     EXPECT_NE(text.find("and 3 more rows; -v lists all"), std::string::npos) << text;
-    models.is_each_shown = true;
-    EXPECT_NE(comparison_text(models).find("\nw "), std::string::npos);
-    ComparedModels layers = layers_apart(30);
-    layers.is_each_shown = true;
-    EXPECT_NE(comparison_text(layers).find("\nlayers.29.w "), std::string::npos);
+    job.run.log_level = LogLevel::debug;
+    EXPECT_NE(comparison_text(job, models, {}).find("\nw "), std::string::npos);
+    EXPECT_NE(comparison_text(job, layers_apart(30), {}).find("\nlayers.29.w "), std::string::npos);
 }
 
 }  // namespace
