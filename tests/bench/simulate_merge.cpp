@@ -11,7 +11,9 @@
 #include <cxxopts.hpp>
 #include <nlohmann/json.hpp>
 
-#include "app/commands/print_plan.hpp"
+#include "app/merge/merge.hpp"
+#include "app/merge/sources.hpp"
+#include "app/report/run.hpp"
 #include "app/survey/in_turns.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
@@ -87,12 +89,13 @@ const char* bottleneck_of(const plan::Traffic& traffic, const Described& machine
 }
 
 /// Reading the metadata, shared by ranks, and planning.
-double survey_s(const app::PlannedMerge& merge, const Described& machine) {
-    const int n_ranks = merge.plan.n_ranks();
+double survey_s(const app::Merge& merge, const Described& machine) {
+    const int n_ranks = merge.first().plan.n_ranks();
     const int per_node = machine.machine.shared.ranks_per_node;
-    const auto in_flight = static_cast<double>(app::reading_threads(1, merge.files.size()));
-    return plan::metadata_seconds({static_cast<double>(merge.n_reads), in_flight, machine.plan_s},
-                                  machine.machine, (n_ranks + per_node - 1) / per_node);
+    const auto in_flight = static_cast<double>(app::reading_threads(1, merge.input.files.size()));
+    return plan::metadata_seconds(
+        {static_cast<double>(merge.input.n_reads), in_flight, machine.plan_s}, machine.machine,
+        (n_ranks + per_node - 1) / per_node);
 }
 
 /// What ranks do together in each round, whatever they send: two agreements (trees of messages) and
@@ -112,8 +115,8 @@ double journal_share(const plan::Plan& plan, const Described& machine) {
     return plan.n_ranks() / kSync_s / machine.metadata_ops_s;
 }
 
-ordered_json simulated(const app::PlannedMerge& merge, const Described& machine) {
-    const plan::Plan& plan = merge.plan;
+ordered_json simulated(const app::Merge& merge, const Described& machine) {
+    const plan::Plan& plan = merge.first().plan;
     const plan::Traffic traffic = plan::traffic_of(plan);
     const plan::Timeline time = plan::timeline_of(traffic, machine.machine, plan.is_lockstep);
     const auto spread = [&](auto figure) { return plan::spread_of(traffic.ranks, figure); };
@@ -149,7 +152,14 @@ void simulate(const cxxopts::ParseResult& given) {
     job.model.hf_config = given["hf_config"].as<std::string>();
     std::ifstream file(given["machines"].as<std::string>());
     const ordered_json machines = ordered_json::parse(file);
-    app::PlannedMerge merge = app::plan_merge(*mpi::serial_comm(), job);
+    const auto comm = mpi::serial_comm();
+    Events nobody;
+    app::Log silent(nobody, false);
+    const app::Run run = app::begin_run(*comm, job, silent);
+    app::Merge merge = app::begin_merge(run);
+    app::find_inputs(run, merge);
+    app::plan_found(run, merge);
+    const std::vector<catalogue::File>& files = merge.input.files;
     const int most = to_int(parse_index(given["ranks"].as<std::string>()).value_or(1), "--ranks");
     for (const ordered_json& json : machines) {
         const Described machine = described(json);
@@ -158,8 +168,8 @@ void simulate(const cxxopts::ParseResult& given) {
                 plan::JobPlan choice;
                 choice.strategy = strategy;
                 ordered_json line = {{"model", given["name"].as<std::string>()}};
-                plan::share_among(merge.plan, merge.files,
-                                  visibility_of(machine, n_ranks, merge.files.size()), choice);
+                plan::share_among(merge.first().plan, files,
+                                  visibility_of(machine, n_ranks, files.size()), choice);
                 line.update(simulated(merge, machine));
                 std::printf("%s\n", line.dump().c_str());
             }

@@ -1,8 +1,9 @@
-#include "print_plan.hpp"
-
+// `shardweld plan`: what a merge would do.
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
@@ -17,15 +18,36 @@
 #include "io/paths.hpp"
 #include "plan/plan.hpp"
 #include "plan/schedule/footprint.hpp"
+#include "plan/schedule/traffic.hpp"
 #include "publish/room.hpp"
 #include "publish/target.hpp"
 #include "shardweld/error.hpp"
 
+#include "advice.hpp"
 #include "commands.hpp"
 
 namespace shardweld::app {
 
 namespace {
+
+/// What a planned merge costs: traffic, balance, memory, rounds, time, and room at the target.
+struct PlanCost {
+    plan::Traffic traffic;
+    plan::Spread written;     ///< bytes, by rank
+    plan::Spread read;        ///< bytes, by rank
+    plan::Spread readers;     ///< ranks, by shard file
+    plan::Spread writers;     ///< ranks, by output file
+    Bytes network_bytes = 0;  ///< sent from rank to rank by all, replicas included
+    Bytes read_over_bytes = 0;
+    Index reads = 0;
+    Index messages = 0;
+    Index rounds = 0;       ///< of the busiest rank, at least
+    double metadata_s = 0;  ///< reading metadata and planning, where the merge runs
+    MemoryForecast memory;
+    std::optional<Advice> advice;     ///< none for --inputs
+    std::optional<Bytes> bytes_free;  ///< where the target will be, if one is given
+    bool has_room = true;             ///< there, as far as it was looked at
+};
 
 using nlohmann::ordered_json;
 
@@ -92,58 +114,64 @@ std::string output_text(const plan::Plan& plan) {
            (plan.placement.is_settled ? "" : kEstimated);
 }
 
+/// "" where none is given.
+std::string target_of(const Job& job) {
+    return job.has("target_dir") || job.run.is_verl ? job.outputs.front().directory.string() : "";
+}
+
 /// What is asked of a plan first: how many ranks, what they need, what they would write, and
 /// whether there is room for it.
-std::string answer_text(const PlannedMerge& merge) {
+std::string answer_text(const Job& job, const plan::Plan& plan, const PlanCost& cost) {
     constexpr std::ptrdiff_t kCommands = 2;  // the last rows
     std::vector<std::vector<std::string>> rows;
-    if (merge.advice) {
-        rows = answer_rows(*merge.advice, merge.words);
+    if (cost.advice) {
+        rows = answer_rows(*cost.advice, job.merge_words);
     }
-    const std::string both = human_bytes(merge.plan.placement.total_bytes()) + " needed, " +
-                             human_bytes(merge.bytes_free.value_or(0)) + " free";
-    rows.insert(rows.end() - (merge.advice ? kCommands : 0),
-                {"would write",
-                 output_text(merge.plan) + (merge.target.empty() ? "" : " to " + merge.target)});
-    rows.insert(rows.begin(),
-                {"fits", !merge.bytes_free
-                             ? "unknown: name a target (plan DIR OUT) to have its room checked"
-                             : (merge.has_room ? "yes: " : "NO: ") + both});
+    const std::string both = human_bytes(plan.placement.total_bytes()) + " needed, " +
+                             human_bytes(cost.bytes_free.value_or(0)) + " free";
+    const std::string target = target_of(job);
+    rows.insert(rows.end() - (cost.advice ? kCommands : 0),
+                {"would write", output_text(plan) + (target.empty() ? "" : " to " + target)});
+    rows.insert(
+        rows.begin(),
+        {"fits", !cost.bytes_free ? "unknown: name a target (plan DIR OUT) to have its room checked"
+                                  : (cost.has_room ? "yes: " : "NO: ") + both});
     return table({Align::left, Align::left}, rows);
 }
 
-std::vector<std::vector<std::string>> plan_rows(const PlannedMerge& merge) {
-    const Figures& figures = merge.figures;
-    const plan::Plan& plan = merge.plan;
+std::vector<std::vector<std::string>> plan_rows(const Run& run, const Merge& merge,
+                                                const PlanCost& cost) {
+    const Output& output = merge.first();
+    const plan::Plan& plan = output.plan;
+    const MemoryForecast& memory = cost.memory;
     std::vector<std::vector<std::string>> rows{
-        {"checkpoint", io::shown(merge.input)},
-        {"format", merge.format},
-        {"recipe", merge.recipe},
+        {"checkpoint", io::shown(run.report->input.directory)},
+        {"format", run.report->input.format},
+        {"recipe", output.model.recipe->name},
         {"output", output_text(plan)},
         {"ranks", std::to_string(plan.n_ranks())},
-        {"written by a rank", spread_text(figures.written)},
-        {"read by a rank", spread_text(figures.read)},
-        {"reads", std::to_string(figures.reads) + ", " + human_bytes(figures.read_over_bytes) +
+        {"written by a rank", spread_text(cost.written)},
+        {"read by a rank", spread_text(cost.read)},
+        {"reads", std::to_string(cost.reads) + ", " + human_bytes(cost.read_over_bytes) +
                       " of extra bytes between needed pieces"},
-        {"readers of a shard", most_text(figures.readers)},
-        {"writers of a file", most_text(figures.writers)},
-        {"buffers of a rank", human_bytes(figures.buffer_bytes)},
-        {"metadata of a rank", human_bytes(figures.metadata_bytes)},
-        {"reads of metadata", std::to_string(merge.n_reads) + ", shared by the ranks"},
-        {"peak of a rank",
-         human_bytes(merge.memory.peak()) + ": program " + human_bytes(merge.memory.base) +
-             ", planning " + human_bytes(merge.memory.metadata) + ", then plan and buffers " +
-             human_bytes(merge.memory.plan + std::max(merge.memory.making, merge.memory.buffers))},
-        {"rounds", std::to_string(figures.rounds)},
+        {"readers of a shard", most_text(cost.readers)},
+        {"writers of a file", most_text(cost.writers)},
+        {"buffers of a rank", human_bytes(plan.limits.total())},
+        {"metadata of a rank", human_bytes(plan::metadata_bytes(plan))},
+        {"reads of metadata", std::to_string(merge.input.n_reads) + ", shared by the ranks"},
+        {"peak of a rank", human_bytes(memory.peak()) + ": program " + human_bytes(memory.base) +
+                               ", planning " + human_bytes(memory.metadata) +
+                               ", then plan and buffers " +
+                               human_bytes(memory.plan + std::max(memory.making, memory.buffers))},
+        {"rounds", std::to_string(cost.rounds)},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
-        {"sent over the network",
-         human_bytes(figures.network_bytes) + " in " +
-             counted(static_cast<std::size_t>(figures.messages), "message")},
+        {"sent over the network", human_bytes(cost.network_bytes) + " in " +
+                                      counted(static_cast<std::size_t>(cost.messages), "message")},
         {"replicas", replicas_text(plan)},
         {"plan", plan.hash()},
     };
-    if (merge.quotas) {
-        rows.push_back({"quotas", quotas_text(*merge.quotas)});
+    if (output.report.quotas) {
+        rows.push_back({"quotas", quotas_text(*output.report.quotas)});
     }
     return rows;
 }
@@ -198,171 +226,142 @@ Merge begin_plan(const Run& run) {
     return merge;
 }
 
-PlannedMerge planned_merge(const Run& run, Merge& from, Figures figures) {
-    Output& output = from.first();
-    PlannedMerge merge;
-    merge.input = run.report->input.directory;
-    merge.format = run.report->input.format;
-    merge.options = way_of(run.job, output.asked()).options;
-    merge.recipe = output.model.recipe->name;
-    merge.memory = from.forecast(run.comm);
-    merge.files = std::move(from.input.files);
-    merge.plan = std::move(output.plan);
-    merge.factors = std::move(from.factors);
-    merge.figures = std::move(figures);
-    merge.ledger = output.report.ledger;
-    merge.warnings = run.report->warnings;
-    merge.trace = std::move(from.trace);
-    merge.quotas = output.report.quotas;
-    merge.n_reads = from.input.n_reads;
-    return merge;
-}
-
-Figures figures_of(const plan::Plan& plan) {
+PlanCost cost_of(const plan::Plan& plan) {
     using plan::FileTraffic;
     using plan::RankTraffic;
     using plan::spread_of;
-    Figures figures;
-    plan::Traffic traffic = traffic_of(plan);
-    figures.written = spread_of(traffic.ranks, &RankTraffic::bytes_written);
-    figures.read = spread_of(traffic.ranks, &RankTraffic::bytes_read);
-    figures.readers = spread_of(traffic.inputs, &FileTraffic::ranks);
-    figures.writers = spread_of(traffic.outputs, &FileTraffic::ranks);
-    for (const RankTraffic& rank : traffic.ranks) {
-        figures.network_bytes += rank.bytes_sent;
-        figures.read_over_bytes += rank.bytes_read_over;
-        figures.reads += rank.reads;
-        figures.messages += rank.messages_sent;
-        figures.rounds = std::max(figures.rounds, rank.rounds);
+    PlanCost cost;
+    cost.traffic = traffic_of(plan);
+    cost.written = spread_of(cost.traffic.ranks, &RankTraffic::bytes_written);
+    cost.read = spread_of(cost.traffic.ranks, &RankTraffic::bytes_read);
+    cost.readers = spread_of(cost.traffic.inputs, &FileTraffic::ranks);
+    cost.writers = spread_of(cost.traffic.outputs, &FileTraffic::ranks);
+    for (const RankTraffic& rank : cost.traffic.ranks) {
+        cost.network_bytes += rank.bytes_sent;
+        cost.read_over_bytes += rank.bytes_read_over;
+        cost.reads += rank.reads;
+        cost.messages += rank.messages_sent;
+        cost.rounds = std::max(cost.rounds, rank.rounds);
     }
-    figures.buffer_bytes = plan.limits.total();
-    figures.metadata_bytes = plan::metadata_bytes(plan);
-    figures.traffic = std::move(traffic);
-    return figures;
+    return cost;
 }
 
 /// A line for each file that tensors are read from: its bytes, a blank, its path.
-std::string inputs_text(const PlannedMerge& merge) {
+std::string inputs_text(const Run& run, const Merge& merge) {
+    const fs::path input = run.report->input.directory;
     std::string text;
-    for (const catalogue::File& file : merge.files) {
-        text +=
-            std::to_string(file.size) + " " + (fs::path(merge.input) / file.path).string() + "\n";
+    for (const catalogue::File& file : merge.input.files) {
+        text += std::to_string(file.size) + " " + (input / file.path).string() + "\n";
     }
     return text;
 }
 
 /// Fields are never renamed or removed.
-std::string plan_json(const PlannedMerge& merge) {
-    const plan::Plan& plan = merge.plan;
-    const Figures& figures = merge.figures;
-    ordered_json json = {
-        {"schema", kPlanSchema},  {"ok", merge.has_room},
-        {"dir", merge.input},     {"input", {{"dir", merge.input}, {"format", merge.format}}},
-        {"recipe", merge.recipe}, {"ranks", plan.n_ranks()},
-        {"hash", plan.hash()},    {"strategy", std::string(plan::name_of(plan.strategy))},
-        {"why", plan.why},        {"options", merge.options}};
+std::string plan_json(const Run& run, const Merge& merge, const PlanCost& cost) {
+    const Output& output = merge.first();
+    const plan::Plan& plan = output.plan;
+    const InputReport& input = run.report->input;
+    const std::string target = target_of(run.job);
+    ordered_json json = {{"schema", kPlanSchema},
+                         {"ok", cost.has_room},
+                         {"dir", input.directory},
+                         {"input", {{"dir", input.directory}, {"format", input.format}}},
+                         {"recipe", output.model.recipe->name},
+                         {"ranks", plan.n_ranks()},
+                         {"hash", plan.hash()},
+                         {"strategy", std::string(plan::name_of(plan.strategy))},
+                         {"why", plan.why},
+                         {"options", way_of(run.job, output.asked()).options}};
     json["tensor_bytes"] = plan.placement.tensor_bytes;
     json["total_bytes"] = plan.placement.total_bytes();
-    json["written_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_written);
-    json["imbalance"] = figures.written.imbalance();
-    json["read_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_read);
-    json["read_imbalance"] = figures.read.imbalance();
-    json["read_over_bytes"] = figures.read_over_bytes;
-    json["reads"] = figures.reads;
-    json["readers_per_file"] = most_json(figures.readers);
-    json["writers_per_file"] = most_json(figures.writers);
-    json["buffer_bytes"] = figures.buffer_bytes;
-    json["metadata_bytes"] = figures.metadata_bytes;
-    json["metadata_reads"] = merge.n_reads;
-    json["metadata_s"] = merge.metadata_s;
-    json["peak_bytes"] = merge.memory.peak();
+    json["written_by_rank"] = by_rank(cost.traffic.ranks, &plan::RankTraffic::bytes_written);
+    json["imbalance"] = cost.written.imbalance();
+    json["read_by_rank"] = by_rank(cost.traffic.ranks, &plan::RankTraffic::bytes_read);
+    json["read_imbalance"] = cost.read.imbalance();
+    json["read_over_bytes"] = cost.read_over_bytes;
+    json["reads"] = cost.reads;
+    json["readers_per_file"] = most_json(cost.readers);
+    json["writers_per_file"] = most_json(cost.writers);
+    json["buffer_bytes"] = plan.limits.total();
+    json["metadata_bytes"] = plan::metadata_bytes(plan);
+    json["metadata_reads"] = merge.input.n_reads;
+    json["metadata_s"] = cost.metadata_s;
+    json["peak_bytes"] = cost.memory.peak();
     json["memory"] = {
-        {"base_bytes", merge.memory.base},      {"metadata_bytes", merge.memory.metadata},
-        {"plan_bytes", merge.memory.plan},      {"making_bytes", merge.memory.making},
-        {"buffer_bytes", merge.memory.buffers}, {"limit_bytes", plan.limits.total()},
+        {"base_bytes", cost.memory.base},      {"metadata_bytes", cost.memory.metadata},
+        {"plan_bytes", cost.memory.plan},      {"making_bytes", cost.memory.making},
+        {"buffer_bytes", cost.memory.buffers}, {"limit_bytes", plan.limits.total()},
         {"read_ahead", plan.limits.ahead > 0}};
-    json["network_bytes"] = figures.network_bytes;
-    json["sent_by_rank"] = by_rank(figures.traffic.ranks, &plan::RankTraffic::bytes_sent);
-    json["messages"] = figures.messages;
-    json["rounds"] = figures.rounds;
+    json["network_bytes"] = cost.network_bytes;
+    json["sent_by_rank"] = by_rank(cost.traffic.ranks, &plan::RankTraffic::bytes_sent);
+    json["messages"] = cost.messages;
+    json["rounds"] = cost.rounds;
     json["is_estimate"] = !plan.placement.is_settled;
     json["replicas"] = {{"bytes", plan.replica_bytes},
                         {"equal_bytes", plan.equal_bytes},
                         {"compared_bytes", plan.compared_bytes}};
-    json["quotas"] = quotas_json(merge.quotas);
+    json["quotas"] = quotas_json(output.report.quotas);
     json["files"] = files_json(plan);
-    json["tensors"] =
-        json_list(tensor_entries(plan, merge.files, {}, merge.factors ? &*merge.factors : nullptr));
-    json["ledger"] = json_of(merge.ledger);
-    json["warnings"] = json_list(merge.warnings);
-    json["target"] =
-        merge.target.empty() ? ordered_json() : ordered_json(fs::absolute(merge.target).string());
-    json["bytes_free"] = merge.bytes_free ? ordered_json(*merge.bytes_free) : ordered_json();
-    json["merge_words"] = merge.words;
-    json["advice"] = merge.advice ? advice_json(*merge.advice) : ordered_json();
+    json["tensors"] = json_list(
+        tensor_entries(plan, merge.input.files, {}, merge.factors ? &*merge.factors : nullptr));
+    json["ledger"] = json_of(output.report.ledger);
+    json["warnings"] = json_list(run.report->warnings);
+    json["target"] = target.empty() ? ordered_json() : ordered_json(fs::absolute(target).string());
+    json["bytes_free"] = cost.bytes_free ? ordered_json(*cost.bytes_free) : ordered_json();
+    json["merge_words"] = run.job.merge_words;
+    json["advice"] = cost.advice ? advice_json(*cost.advice) : ordered_json();
     return json_text(json);
 }
 
-PlannedMerge advised(const Run& run, Merge& from, bool has_room) {
+PlanCost forecast_cost(const Run& run, Merge& merge, bool has_room) {
     const Job& job = run.job;
-    Figures figures = figures_of(from.first().plan);
+    PlanCost cost = cost_of(merge.first().plan);
     const plan::Machine machine = ordinary_machine();
-    const double metadata_s =
-        metadata_seconds(from, job.run.n_ranks, from.resources().ranks_on_node, machine);
-    std::optional<Advice> advice;
+    cost.has_room = has_room;
+    cost.metadata_s =
+        metadata_seconds(merge, job.run.n_ranks, merge.resources().ranks_on_node, machine);
     if (!job.run.lists_inputs) {
-        advice = advise(from, figures.traffic, machine, job, run.comm);
+        cost.advice = advise(merge, cost.traffic, machine, job, run.comm);
     }
-    PlannedMerge merge = planned_merge(run, from, std::move(figures));
-    merge.has_room = has_room;
-    merge.metadata_s = metadata_s;
-    merge.advice = std::move(advice);
-    merge.words = job.merge_words;
-    if (job.has("target_dir") || job.run.is_verl) {
-        merge.target = job.outputs.front().directory.string();
-        merge.bytes_free =
-            publish::room_at(publish::holder_of(job.outputs.front().directory), "").bytes_free;
+    cost.memory = merge.forecast(run.comm);
+    if (const std::string target = target_of(job); !target.empty()) {
+        cost.bytes_free = publish::room_at(publish::holder_of(target), "").bytes_free;
     }
-    return merge;
+    return cost;
 }
 
-void print_planned(const PlannedMerge& merge, const Job& job, std::ostream& out, Log& log) {
-    for (const Warning& warning : merge.warnings) {
+/// The answer and the ranks first. Many files are a line, unless each is asked for.
+std::string plan_text(const Run& run, const Merge& merge, const PlanCost& cost) {
+    const plan::Plan& plan = merge.first().plan;
+    return answer_text(run.job, plan, cost) + "\n" +
+           (cost.advice ? advice_text(*cost.advice, cost.memory) + "\n" : "") +
+           table({Align::left, Align::left}, plan_rows(run, merge, cost)) + "\n" +
+           files_table(plan, run.job.run.log_level == LogLevel::debug) + "\n" +
+           ledger_text(merge.first().report.ledger);
+}
+
+void print_planned(const Run& run, const Merge& merge, const PlanCost& cost, std::ostream& out,
+                   Log& log) {
+    const Job& job = run.job;
+    const std::vector<Warning>& warnings = run.report->warnings;
+    for (const Warning& warning : warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
                     warning.text);
     }
     for (const std::string& line : merge.trace) {
         log.trace(printable(line));
     }
-    out << (job.run.lists_inputs ? inputs_text(merge)
-            : job.run.json       ? plan_json(merge)
-                                 : plan_text(merge, job.run.log_level == LogLevel::debug));
-    if (job.run.strict && !merge.warnings.empty()) {
-        throw Error(
-            ErrorCode::strict,
-            counted(merge.warnings.size(), "warning") + " under --strict: the merge would fail",
-            "see to what is warned of, or leave --strict out");
+    out << (job.run.lists_inputs ? inputs_text(run, merge)
+            : job.run.json       ? plan_json(run, merge, cost)
+                                 : plan_text(run, merge, cost));
+    if (job.run.strict && !warnings.empty()) {
+        throw Error(ErrorCode::strict,
+                    counted(warnings.size(), "warning") + " under --strict: the merge would fail",
+                    "see to what is warned of, or leave --strict out");
     }
 }
 
 }  // namespace
-
-std::string plan_text(const PlannedMerge& merge, bool is_each_shown) {
-    return answer_text(merge) + "\n" +
-           (merge.advice ? advice_text(*merge.advice, merge.memory) + "\n" : "") +
-           table({Align::left, Align::left}, plan_rows(merge)) + "\n" +
-           files_table(merge.plan, is_each_shown) + "\n" + ledger_text(merge.ledger);
-}
-
-PlannedMerge plan_merge(mpi::Comm& comm, const Job& job) {
-    Events nobody;
-    Log silent(nobody, false);
-    const Run run = begin_run(comm, job, silent);
-    Merge merge = begin_plan(run);
-    find_inputs(run, merge);
-    plan_found(run, merge);
-    return planned_merge(run, merge, figures_of(merge.first().plan));
-}
 
 int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
     // What is found stands in the report, and is shown with the plan.
@@ -381,7 +380,7 @@ int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
             }
             const auto print = [&] {
                 if (comm.rank() == 0) {
-                    print_planned(advised(run, merge, has_room), job, out, log);
+                    print_planned(run, merge, forecast_cost(run, merge, has_room), out, log);
                 }
             };
             preflight.check([&] { mpi::collectively(comm, print); });

@@ -11,7 +11,6 @@
 
 #include "app/cli/parse_options.hpp"
 #include "app/commands/advice.hpp"
-#include "app/commands/print_plan.hpp"
 #include "app/family/model.hpp"
 #include "app/merge/tied.hpp"
 #include "app/survey/input.hpp"
@@ -42,7 +41,7 @@ int inspected(const Job& job, std::ostream& out) {
     return inspect(*mpi::serial_comm(), job, out, log);
 }
 
-ordered_json planned(const Job& job) {
+std::string printed_plan(const Job& job) {
     std::ostringstream out;
     std::ostringstream messages;
     Log log(messages, LogLevel::info, true);
@@ -51,7 +50,11 @@ ordered_json planned(const Job& job) {
     const std::string text = messages.str();
     EXPECT_TRUE(text.empty() || text.find("warning: there is no tokenizer") != std::string::npos);
     EXPECT_LE(std::count(text.begin(), text.end(), '\n'), 1) << text;
-    return ordered_json::parse(out.str());
+    return out.str();
+}
+
+ordered_json planned(const Job& job) {
+    return ordered_json::parse(printed_plan(job));
 }
 
 /// Name -> dtype, shape and data offsets as an independent look at the file's header gives them.
@@ -105,11 +108,11 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
     Job job = options_for("llama-tp4-legacy-bf16");
     job.run.plan.max_shard_size = 100'000;
     job.run.memory_limit = Bytes{8} << 20U;
-    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), job);
-    const std::string text = plan_text(merge, false);
-    EXPECT_LE(merge.plan.limits.total(), *job.run.memory_limit);
-    const std::string buffers =
-        "buffers of a rank      " + human_bytes(merge.plan.limits.total()) + "\n";
+    const auto buffer_bytes = planned(job)["buffer_bytes"].get<Bytes>();
+    EXPECT_LE(buffer_bytes, *job.run.memory_limit);
+    const std::string buffers = "buffers of a rank      " + human_bytes(buffer_bytes) + "\n";
+    job.run.json = false;
+    const std::string text = printed_plan(job);
     for (const char* part :
          {"recipe                 llama\n", "output                 4 files, 39 tensors, ",
           "strategy               direct: one rank\n", "busiest / mean 1.000\n",
@@ -120,19 +123,19 @@ TEST(PrintPlan, tells_people_files_balance_memory_and_why) {
     }
 }
 
-TEST(PlanMerge, asks_for_a_config_and_checks_it) {
+TEST(PrintPlan, asks_for_a_config_and_checks_it) {
     Job job = options_for("llama-tp4-legacy-bf16");
     job.model.hf_config.reset();
     const std::string directory = (job.inputs.front().directory / "iter_0000010").string();
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
+    EXPECT_EQ(test::error_text([&] { printed_plan(job); }),
               "usage: the checkpoint in " + directory +
                   " has no HuggingFace config.json beside it; pass --hf_config DIR: the directory "
                   "with the trained model's config.json");
     job.model.hf_config = "/nowhere";
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
+    EXPECT_EQ(test::error_text([&] { printed_plan(job); }),
               "usage: --hf_config: there is no file /nowhere/config.json; check the path");
     job.model.hf_config = kData / "mixtral-ep2-pp2-legacy-bf16/hf";
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
+    EXPECT_EQ(test::error_text([&] { printed_plan(job); }),
               "mismatch: this config.json is another model's: intermediate_size 32, the "
               "checkpoint's args say ffn_hidden_size 96; rope_parameters.rope_theta 1000000, "
               "they say "
@@ -141,26 +144,26 @@ TEST(PlanMerge, asks_for_a_config_and_checks_it) {
                   "]; give the trained model's config.json with --hf_config DIR");
 }
 
-TEST(PlanMerge, takes_the_config_by_its_directory_or_its_file) {
+TEST(PrintPlan, takes_the_config_by_its_directory_or_its_file) {
     Job job = options_for("llama-tp4-legacy-bf16");
-    const std::string hash = plan_merge(*mpi::serial_comm(), job).plan.hash();
+    const auto hash = planned(job)["hash"];
     *job.model.hf_config /= "config.json";
-    EXPECT_EQ(plan_merge(*mpi::serial_comm(), job).plan.hash(), hash);
+    EXPECT_EQ(planned(job)["hash"], hash);
     // verl's layout brings its own.
     Job own = options_for("verl-qwen3-tp2-pp2-torchdist-bf16");
     own.model.hf_config.reset();
-    EXPECT_EQ(plan_merge(*mpi::serial_comm(), own).recipe, "qwen3");
+    EXPECT_EQ(planned(own)["recipe"], "qwen3");
 }
 
 std::vector<std::string> warnings_of(const Job& job) {
     std::vector<std::string> codes;
-    for (const Warning& warning : plan_merge(*mpi::serial_comm(), job).warnings) {
-        codes.push_back(warning.code);
+    for (const auto& warning : planned(job)["warnings"]) {
+        codes.push_back(warning["code"]);
     }
     return codes;
 }
 
-TEST(PlanMerge, warns_alike_whatever_the_format) {
+TEST(PrintPlan, warns_alike_whatever_the_format) {
     using List = std::vector<std::string>;
     for (const auto* const fixture : {"megatron/llama-tp4-legacy-bf16", "torch/dcp_w2_bf16_qwen2",
                                       "torch/fsdp1_w2_fp32_llama"}) {
@@ -183,7 +186,7 @@ TEST(PlanMerge, warns_alike_whatever_the_format) {
     }
 }
 
-TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
+TEST(PrintPlan, uses_a_recipe_file_and_warns_that_it_is_unverified) {
     const test::TemporaryDirectory place;
     Job job = options_for("llama-tp4-legacy-bf16");
     place.put("tokenizer.model");
@@ -191,10 +194,8 @@ TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
     job.model.hf_config = place.path();
     job.model.recipe =
         place.put("mine.recipe", "recipe mine\nextends llama\nmatch @model_type = \"llama\"\n");
-    const PlannedMerge merge = plan_merge(*mpi::serial_comm(), job);
-    EXPECT_EQ(merge.recipe, "mine");
-    ASSERT_EQ(merge.warnings.size(), 1U);
-    EXPECT_EQ(merge.warnings[0].code, "recipe_unverified");
+    EXPECT_EQ(planned(job)["recipe"], "mine");
+    EXPECT_EQ(warnings_of(job), std::vector<std::string>{"recipe_unverified"});
     job.run.strict = true;
     std::ostringstream out;
     Log log(out, LogLevel::error, true);
@@ -203,7 +204,7 @@ TEST(PlanMerge, uses_a_recipe_file_and_warns_that_it_is_unverified) {
         "strict: 1 warning under --strict: the merge would fail; see to what is warned of, or "
         "leave --strict out");
     job.model.recipe = "/nowhere/x.recipe";
-    EXPECT_EQ(test::error_text([&] { plan_merge(*mpi::serial_comm(), job); }),
+    EXPECT_EQ(test::error_text([&] { printed_plan(job); }),
               "usage: --recipe: there is no file /nowhere/x.recipe; check the path");
 }
 
