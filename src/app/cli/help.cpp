@@ -103,8 +103,8 @@ CommandRow command_called(const std::string& topic) {
         }
         known.emplace_back(command.name);
     }
-    if (const auto external = find_installed_external(topic)) {
-        return row_of(*external);
+    if (find_installed_command(topic)) {
+        return installed_row(topic);
     }
     const std::string meant = command_guess(topic);
     throw Error(ErrorCode::usage, "there is no help on " + printable(topic),
@@ -179,11 +179,11 @@ std::string commands_text() {
     for (const CommandRow& command : command_rows()) {
         add(command.name, command.summary);
     }
-    for (const External& external : installed_externals()) {
+    for (const std::string& name : installed_commands()) {
         try {
-            add(external.name, row_of(external).summary);
+            add(name, installed_row(name).summary);
         } catch (const Error&) {
-            add(external.name, "(broken)");
+            add(name, "(broken)");
         }
     }
     return text + padded("  help", 20) + "print this text, or a command's: shardweld help merge\n";

@@ -157,8 +157,8 @@ std::string help_json() {
     for (const CommandRow& command : command_rows()) {
         add_command(help, command);
     }
-    for (const External& external : installed_externals()) {
-        const CommandRow command = row_of(external);
+    for (const std::string& name : installed_commands()) {
+        const CommandRow command = installed_row(name);
         add_command(help, command);
         add_manual(help, command);
     }

@@ -293,12 +293,10 @@ CommandRow find_command(const std::string& name) {
         }
         known.emplace_back(row.name);
     }
-    if (const auto external = find_installed_external(name)) {
-        return row_of(*external);
+    if (find_installed_command(name)) {
+        return installed_row(name);
     }
-    for (const External& external : installed_externals()) {
-        known.push_back(external.name);
-    }
+    append_all(known, installed_commands());
     if (is_place(name)) {
         return find_command("inspect");
     }

@@ -32,6 +32,7 @@
 #include "app/runtime/version.hpp"
 #include "app/settings/command_table.hpp"
 #include "app/settings/job.hpp"
+#include "core/error_of.hpp"
 #include "core/path.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
@@ -88,19 +89,6 @@ constexpr double kStartLimit_s = 300;
 constexpr const char* kNoNetwork =
     "the ranks cannot reach one another, or one of them is dead: name a network that all nodes "
     "share, for example OMPI_MCA_btl_tcp_if_include=eth0 with Open MPI";
-
-double start_limit(const Job& job) {
-    return std::min(job.run.stall_timeout, kStartLimit_s);
-}
-
-Watched watched_start(const Job& job) {
-    const int rank = rank_by_launcher();
-    return {rank, host_name(), [directory = job.run.log_dir, rank](const std::string& text) {
-                if (directory) {
-                    (void)mpi::error_of([&] { RankLog(*directory, rank).write("error: " + text); });
-                }
-            }};
-}
 
 Error no_memory(const char* hint) {
     return {ErrorCode::memory, "memory ran out", hint};
@@ -273,7 +261,14 @@ void ignore_sigterm() {
 class Ranks {
   public:
     explicit Ranks(const Job& job) {
-        watchdog_.emplace(pulse_, watched_start(job), start_limit(job));
+        const int rank = rank_by_launcher();
+        const auto tell = [directory = job.run.log_dir, rank](const std::string& text) {
+            if (directory) {
+                (void)error_of([&] { RankLog(*directory, rank).write("error: " + text); });
+            }
+        };
+        watchdog_.emplace(pulse_, rank, host_name(), std::min(job.run.stall_timeout, kStartLimit_s),
+                          tell);
         watchdog_->advise(kNoNetwork);
         comm_ = mpi::world_comm(pulse_);
         watchdog_->follow(comm_->pulse());

@@ -108,11 +108,10 @@ ErrorCode merge_model(const Run& run) {
     const Stopping stopping(run.comm, job.run.stop_before, job.run.stop_at, job.run.stop, run.log);
     keep_alive(run, stopping);
     {
-        Watchdog watchdog(run.comm.pulse(),
-                          {run.comm.rank(), run.comm.host(),
-                           [&](const std::string& text) { run.log.write_own(text); },
-                           job.run.stall_timeout > 0 ? RollCall::among(run.comm) : nullptr},
-                          job.run.stall_timeout);
+        Watchdog watchdog(
+            run.comm.pulse(), run.comm.rank(), run.comm.host(), job.run.stall_timeout,
+            [&](const std::string& text) { run.log.write_own(text); },
+            job.run.stall_timeout > 0 ? RollCall::among(run.comm) : nullptr);
         watchdog.enter("checking the target, reading metadata and planning");
         Merge merge = begin_merge(run);
         if (prepare(run, merge, stopping)) {

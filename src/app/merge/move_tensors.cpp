@@ -172,7 +172,7 @@ void report_run(const Run& run, const Merge& merge, const std::vector<execute::R
         }
         report.rounds += rounds;
     }
-    report.memory = merge.input.meter.gather(run.comm);
+    report.memory = mpi::gather(run.comm, merge.input.memory);
     run.log.write_own("read " + human_bytes(phase.bytes_read) + ", sent " +
                       human_bytes(phase.bytes_sent) + ", wrote " +
                       human_bytes(phase.bytes_written));

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "core/codec.hpp"
+#include "core/error_of.hpp"
 #include "core/shared_heap.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
@@ -230,7 +231,7 @@ void NodePlanning::plan(const std::function<void(const Run&)>& steps) {
 std::shared_ptr<PlanTransfer> NodePlanning::shared(std::vector<std::byte> bytes) const {
     std::shared_ptr<SharedHeap> heap;
     SharedHeap::Place place;
-    auto failure = mpi::error_of([&] {
+    auto failure = error_of([&] {
         if (planners_ != nullptr) {
             heap = SharedHeap::fill([&] { return new PlanTransfer(transfer_from(bytes)); });
             place = heap->place();
@@ -238,7 +239,7 @@ std::shared_ptr<PlanTransfer> NodePlanning::shared(std::vector<std::byte> bytes)
     });
     place = mpi::share(*beside_, 0, [&] { return place; });
     if (planners_ == nullptr && place.size > 0) {
-        failure = mpi::error_of([&] { heap = SharedHeap::open(place); });
+        failure = error_of([&] { heap = SharedHeap::open(place); });
     }
     const auto whys = mpi::gather(*beside_, failure ? std::string(failure->what()) : "");
     const auto why = std::ranges::find_if_not(whys, &std::string::empty);
@@ -267,10 +268,10 @@ void NodePlanning::hand_over() {
         }
     });
     if (planners_ == nullptr) {
-        merge_.input.meter = meter_;
+        merge_.input.memory = memory_;
     }
     receive_plans(run_, planners_ != nullptr, shared(std::move(bytes)), merge_);
-    merge_.input.meter.planned();
+    merge_.input.memory.measure_plan();
 }
 
 }  // namespace shardweld::app

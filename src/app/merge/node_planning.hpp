@@ -37,7 +37,7 @@ class NodePlanning {
     bool is_once_ = false;
     std::unique_ptr<mpi::Comm> planners_;  ///< null on other ranks
     std::unique_ptr<mpi::Comm> beside_;    ///< a planner, the first of them, and its neighbours
-    MemoryMeter meter_;
+    RankMemory memory_ = RankMemory::measured_at_start();
 };
 
 }  // namespace shardweld::app

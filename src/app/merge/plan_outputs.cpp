@@ -122,7 +122,7 @@ void plan_outputs(const Run& run, Merge& merge) {
         settle_config(run, output);
         choice.replicas = plan::Replicas::trust;  // they are compared when the first is made
     }
-    merge.input.meter.planned();
+    merge.input.memory.measure_plan();
     tell_trace(run, merge);
 }
 
@@ -133,7 +133,7 @@ void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targ
     }
     merge.first().model.binding.targets = std::move(targets);
     plan_output(run, merge, merge.first(), merge.choice_for(run.job, merge.resources()));
-    merge.input.meter.planned();
+    merge.input.memory.measure_plan();
 }
 
 void report_plans(const Run& run, Merge& merge) {

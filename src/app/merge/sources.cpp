@@ -159,7 +159,7 @@ void add_template(const Run& run, Checkpoint& first, Checkpoint& like) {
 
 /// Reads the checkpoints; the files of all stand behind those of the first.
 void read_checkpoints(const Run& run, Merge& merge) {
-    const MemoryMeter meter;
+    const RankMemory memory = RankMemory::measured_at_start();
     Checkpoint& first = merge.weights();
     for (Checkpoint& one : merge.inputs) {
         if (one.role == formats::Role::base && !is_base_of_adapter(run, merge)) {
@@ -191,7 +191,7 @@ void read_checkpoints(const Run& run, Merge& merge) {
                 break;
         }
     }
-    merge.input = input_of(first, meter, run.job.run.check_crc == CheckCrc::during,
+    merge.input = input_of(first, memory, run.job.run.check_crc == CheckCrc::during,
                            std::span(merge.inputs).subspan(1));
     // What is read of these goes on with the outputs' models.
     for (; merge.inputs.back().role >= formats::Role::like; merge.inputs.pop_back()) {

@@ -87,9 +87,9 @@ MemoryForecast Merge::forecast(const mpi::Comm& comm, std::optional<int> ranks_o
     constexpr std::string_view kNoLibrary = "none";
     std::optional<MemoryForecast> most;
     for (const auto& run : runs()) {
-        MemoryForecast all = forecast_memory(outputs[run.front()].plan, input.meter.memory(),
-                                             comm.library() != kNoLibrary,
-                                             ranks_on_node.value_or(resources().ranks_on_node));
+        MemoryForecast all =
+            forecast_memory(outputs[run.front()].plan, input.memory, comm.library() != kNoLibrary,
+                            ranks_on_node.value_or(resources().ranks_on_node));
         for (std::size_t at = 1; at < run.size(); ++at) {
             all.buffers += plan::writing_buffers(outputs[run[at]].plan);
         }

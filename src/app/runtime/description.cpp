@@ -123,10 +123,11 @@ ordered_json read_description(const fs::path& folder, const std::string& name) {
 
 }  // namespace
 
-CommandRow row_of(const External& external) {
+CommandRow installed_row(const std::string& name) {
     try {
-        const auto told = std::make_shared<const ordered_json>(read_description(
-            external.file.parent_path() / "shardweld_commands/descriptions", external.name));
+        const fs::path folder = find_installed_command(name).value().parent_path();
+        const auto told = std::make_shared<const ordered_json>(
+            read_description(folder / "shardweld_commands/descriptions", name));
         CommandRow row{text_in(*told, "name"),  Command::external,         {},
                        text_in(*told, "usage"), text_in(*told, "summary"), text_in(*told, "about")};
         row.others = names_told(*told, "arguments");
@@ -142,10 +143,10 @@ CommandRow row_of(const External& external) {
         }
         return row;
     } catch (const nlohmann::json::exception&) {
-        throw Error(ErrorCode::unsupported,
-                    "the command " + external.name +
-                        " describes itself otherwise than this program reads it",
-                    kOtherVersion);
+        throw Error(
+            ErrorCode::unsupported,
+            "the command " + name + " describes itself otherwise than this program reads it",
+            kOtherVersion);
     }
 }
 

@@ -59,19 +59,19 @@ fs::path own_program() {
            fs::read_symlink("/proc/self/exe").filename();
 }
 
-/// The file to run and all of its words; the first tells that the others were parsed.
-std::vector<std::string> command_line_of(const External& external,
+/// The words that run an installed command's file; the first behind it tells that the others were
+/// parsed.
+std::vector<std::string> command_line_of(const std::string& name, const fs::path& file,
                                          const std::vector<std::string>& words) {
-    std::vector<std::string> line{find_python(external.name).string(), external.file.string(),
-                                  "--parsed"};
+    std::vector<std::string> line{find_python(name).string(), file.string(), "--parsed"};
     append_all(line, words);
     return line;
 }
 
 }  // namespace
 
-std::vector<External> installed_externals() {
-    std::vector<External> found;
+std::vector<std::string> installed_commands() {
+    std::vector<std::string> found;
     const auto folder = find_installed("../libexec/shardweld");
     if (!folder) {
         return found;
@@ -80,22 +80,22 @@ std::vector<External> installed_externals() {
     for (const fs::directory_entry& entry : fs::directory_iterator(*folder, error)) {
         const std::string file = entry.path().filename().string();
         if (file.starts_with(kPrefix)) {
-            auto external = find_installed_external(file.substr(kPrefix.size()));
-            if (external && !is_built_in(external->name)) {
-                found.push_back(std::move(*external));
+            std::string name = file.substr(kPrefix.size());
+            if (find_installed_command(name) && !is_built_in(name)) {
+                found.push_back(std::move(name));
             }
         }
     }
-    std::ranges::sort(found, {}, &External::name);
+    std::ranges::sort(found);
     return found;
 }
 
-std::optional<External> find_installed_external(const std::string& name) {
+std::optional<fs::path> find_installed_command(const std::string& name) {
     if (!is_external_name(name)) {  // as most words behind a command
         return std::nullopt;
     }
-    const auto file = find_installed("../libexec/shardweld/" + std::string(kPrefix) + name);
-    return file && process::is_program(*file) ? std::optional(External{name, *file}) : std::nullopt;
+    auto file = find_installed("../libexec/shardweld/" + std::string(kPrefix) + name);
+    return file && process::is_program(*file) ? file : std::nullopt;
 }
 
 std::vector<std::string> with_command_name(std::vector<std::string> arguments) {
@@ -104,11 +104,11 @@ std::vector<std::string> with_command_name(std::vector<std::string> arguments) {
     }
     const auto asked = std::ranges::find(arguments, "--sbatch");
     const std::string both = arguments[1] + "-" + arguments[2];
-    if (find_installed_external(both)) {
+    if (find_installed_command(both)) {
         arguments.erase(arguments.begin() + 1);
         arguments[1] = both;
     } else if (arguments[1] == "plan" && asked != arguments.end() &&
-               find_installed_external("sbatch")) {
+               find_installed_command("sbatch")) {
         arguments.erase(asked);
         arguments[1] = "sbatch";
     }
@@ -118,7 +118,7 @@ std::vector<std::string> with_command_name(std::vector<std::string> arguments) {
 std::optional<std::vector<std::string>> words_on_path(const std::vector<std::string>& arguments) {
     const bool is_help = arguments.size() > 2 && arguments[1] == "help";
     const std::string name = arguments.size() < 2 ? "" : arguments[is_help ? 2 : 1];
-    if (!is_external_name(name) || is_built_in(name) || find_installed_external(name) ||
+    if (!is_external_name(name) || is_built_in(name) || find_installed_command(name) ||
         io::kind_at(name) != io::FileKind::none) {
         return std::nullopt;
     }
@@ -149,28 +149,28 @@ void become(std::vector<std::string> line) {
 }
 
 void become_installed(const std::vector<std::string>& words) {
-    become(command_line_of(find_installed_external(words.front()).value(),
+    become(command_line_of(words.front(), find_installed_command(words.front()).value(),
                            {words.begin() + 1, words.end()}));
 }
 
 void become_own(const std::string& name, const std::vector<std::string>& arguments,
                 const std::string& hint) {
-    const auto external = find_installed_external(name);
-    if (!external) {
+    const auto file = find_installed_command(name);
+    if (!file) {
         throw Error(ErrorCode::unsupported, "this installation of shardweld has no " + name, hint);
     }
-    std::vector<std::string> line{external->file.string()};
+    std::vector<std::string> line{file->string()};
     line.insert(line.end(), arguments.begin() + 1, arguments.end());
     become(std::move(line));
 }
 
 process::Process installed_command(const std::string& name, const std::vector<std::string>& words) {
-    const auto external = find_installed_external(name);
-    if (!external) {
+    const auto file = find_installed_command(name);
+    if (!file) {
         throw Error(ErrorCode::not_found, "the command " + name + " is not installed",
                     kOtherVersion);
     }
-    const std::vector<std::string> line = command_line_of(*external, words);
+    const std::vector<std::string> line = command_line_of(name, *file, words);
     process::Process process;
     process.program = line.front();
     process.arguments.assign(line.begin() + 1, line.end());

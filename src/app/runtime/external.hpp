@@ -15,22 +15,17 @@ namespace shardweld::app {
 inline constexpr const char* kOtherVersion =
     "take the program with the libexec directory that it was installed with";
 
-/// An installed command: written in Python, and part of this program's help.
-struct External {
-    std::string name;
-    fs::path file;
-};
+/// The names of the commands that are installed with this program (../libexec/shardweld): written
+/// in Python, and part of its help.
+std::vector<std::string> installed_commands();
 
-/// What is installed with this program (../libexec/shardweld), by name.
-std::vector<External> installed_externals();
-
-/// The installed command of that name; nullopt: there is none.
-std::optional<External> find_installed_external(const std::string& name);
+/// The file of the installed command of that name; nullopt: there is none.
+std::optional<fs::path> find_installed_command(const std::string& name);
 
 /// An installed command as its description has it, beside it in shardweld_commands/descriptions.
 /// Its options are its own and those of the command that it passes others on to, whose rows are not
 /// taken where it refuses them. Error(unsupported) where there is no such description.
-CommandRow row_of(const External& external);
+CommandRow installed_row(const std::string& name);
 
 /// The command line with an installed command's name in place of what stands for it: `recipes
 /// suggest` is recipes-suggest where that is installed, and `plan --sbatch` is sbatch.

@@ -140,6 +140,18 @@ Bytes default_memory_limit(const MemorySources& sources, int ranks_on_host) {
     return std::clamp(*job / 2 / ranks, kMiB, kUsual);
 }
 
+RankMemory RankMemory::measured_at_start() {
+    return_freed_memory();
+    return {resident_bytes(), 0, 0};
+}
+
+void RankMemory::measure_plan() {
+    const auto above_base = [&](Bytes bytes) { return bytes - std::min(bytes, base); };
+    metadata = above_base(peak_bytes());
+    return_freed_memory();
+    plan = above_base(resident_bytes());
+}
+
 void require_memory(mpi::Comm& comm, const plan::Plan& plan) {
     mpi::collectively(comm, [&] {
         const Bytes buffers = plan::most_buffers(plan);

@@ -2,7 +2,6 @@
 // the ranks of a node share.
 #pragma once
 
-#include <algorithm>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,10 +11,8 @@
 #include "app/settings/job.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
-#include "core/system.hpp"
 #include "io/throttle.hpp"
 #include "mpi/comm.hpp"
-#include "mpi/share.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -44,36 +41,12 @@ struct RankMemory {
     Bytes base = 0;      ///< before anything was read: the program and MPI
     Bytes metadata = 0;  ///< beside it, at most, until the plan was made
     Bytes plan = 0;      ///< beside it, when the plan was made
-};
 
-/// Made before anything is read.
-class MemoryMeter {
-  public:
-    /// What was freed so far goes back to the system: it is not the program's.
-    MemoryMeter() {
-        return_freed_memory();
-        memory_.base = resident_bytes();
-    }
-
+    /// Before anything is read. What was freed so far goes back to the system: it is not the
+    /// program's.
+    static RankMemory measured_at_start();
     /// Nothing but the plan is needed from now on: what was freed goes back to the system.
-    void planned() {
-        memory_.metadata = above_base(peak_bytes());
-        return_freed_memory();
-        memory_.plan = above_base(resident_bytes());
-    }
-    [[nodiscard]] const RankMemory& memory() const { return memory_; }
-
-    /// Collective: all ranks', on every rank.
-    [[nodiscard]] std::vector<RankMemory> gather(mpi::Comm& comm) const {
-        return mpi::gather(comm, memory_);
-    }
-
-  private:
-    [[nodiscard]] Bytes above_base(Bytes bytes) const {
-        return bytes - std::min(bytes, memory_.base);
-    }
-
-    RankMemory memory_;
+    void measure_plan();
 };
 
 /// Collective. Error(memory) when a rank cannot have the plan's buffers and what MPI takes for

@@ -212,11 +212,14 @@ void Stopping::check(mpi::Comm& comm) const {
     mpi::collectively(comm, [&] { mpi::stop_if_asked([&] { return why_before_writing(); }); });
 }
 
-Watchdog::Watchdog(mpi::Pulse& pulse, Watched who, double limit_s)
+Watchdog::Watchdog(mpi::Pulse& pulse, int rank, const std::string& host, double limit_s,
+                   std::function<void(const std::string&)> tell, std::shared_ptr<RollCall> others)
     : pulse_(&pulse),
+      rank_(rank),
       limit_s_(limit_s),
-      watched_(std::move(who)),
-      who_("rank " + std::to_string(watched_.rank) + " (" + watched_.host + ")") {
+      tell_(std::move(tell)),
+      others_(std::move(others)),
+      who_("rank " + std::to_string(rank) + " (" + host + ")") {
     if (limit_s_ <= 0) {
         return;
     }
@@ -248,7 +251,7 @@ void* Watchdog::watch(void* self) {
 }
 
 void Watchdog::watch() {
-    const double limit = limit_s_ + turn_of(watched_.rank);
+    const double limit = limit_s_ + turn_of(rank_);
     double asked_until = 0;  // others ask, and speak then
     while (!over_) {
         const double silence = pulse_.load()->silence();
@@ -258,8 +261,8 @@ void Watchdog::watch() {
         const double left = std::max(limit - silence, asked_until - wall_seconds());
         const double begin = wall_seconds();
         if (is_ended || left <= 0) {
-            if (!is_ended && watched_.others) {
-                watched_.others->ask(state(), wake_);
+            if (!is_ended && others_) {
+                others_->ask(state(), wake_);
             }
             if (!over_ && pulse_.load()->silence() >= silence &&
                 wall_seconds() - begin < kAskSeconds + kSuspended) {
@@ -285,16 +288,16 @@ RankState Watchdog::state() const {
 
 bool Watchdog::nap(double seconds) const {
     // A descriptor of -1 is passed over.
-    std::array<pollfd, 2> waited = {pollfd{watched_.others ? watched_.others->fd() : -1, POLLIN, 0},
+    std::array<pollfd, 2> waited = {pollfd{others_ ? others_->fd() : -1, POLLIN, 0},
                                     pollfd{wake_, POLLIN, 0}};
     constexpr double kMilliseconds = 1000;
     (void)::poll(waited.data(), waited.size(), static_cast<int>(seconds * kMilliseconds) + 1);
-    return waited[0].revents != 0 && watched_.others->answer(state());
+    return waited[0].revents != 0 && others_->answer(state());
 }
 
 void Watchdog::bark(double silence) const {
     const char* waits_for = pulse_.load()->waits_for();
-    const std::string others = watched_.others ? watched_.others->told(silence) : "";
+    const std::string others = others_ ? others_->told(silence) : "";
     std::array<char, 4000> text{};
     (void)std::snprintf(
         text.data(), text.size(),
@@ -302,9 +305,7 @@ void Watchdog::bark(double silence) const {
         who_.c_str(), limit_s_, phase_.load(),
         waits_for != nullptr ? waits_for : "a file of its own", others.c_str(),
         others.empty() ? "" : ": ", remedy_.load());
-    if (watched_.tell) {
-        watched_.tell(text.data());
-    }
+    tell_(text.data());
     // Where someone ends the job already, one message is enough.
     if (StopSignals::seen() != "SIGTERM") {
         (void)std::fprintf(stderr, "error: %s\n", text.data());

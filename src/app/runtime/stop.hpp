@@ -80,22 +80,18 @@ class Stopping {
     bool is_given_ = false;                                  ///< by --stop_at
 };
 
-/// Which rank is watched, and where to tell what it stands still in, beside standard error.
-struct Watched {
-    int rank = 0;
-    std::string host;
-    std::function<void(const std::string&)> tell;  ///< of any thread; may be empty
-    std::shared_ptr<RollCall> others = {};  ///< who can be asked whether they live; null: nobody
-};
-
 /// Watches from a thread of its own, with a stack of a few pages. When nothing was finished
 /// together for `limit_s` it asks the other ranks' watchdogs, says who does not answer, and ends
 /// the process with code 10, whatever the other threads are stuck in; the launcher ends the other
 /// ranks.
 class Watchdog {
   public:
-    /// `limit_s` 0: watches nothing. Error(memory) when there can be no thread.
-    Watchdog(mpi::Pulse& pulse, Watched who, double limit_s);
+    /// `limit_s` 0: watches nothing. `tell` is told what a rank stands still in, beside standard
+    /// error, by any thread. `others`: who can be asked whether they live; null: nobody.
+    /// Error(memory) when there can be no thread.
+    Watchdog(mpi::Pulse& pulse, int rank, const std::string& host, double limit_s,
+             std::function<void(const std::string&)> tell,
+             std::shared_ptr<RollCall> others = nullptr);
     ~Watchdog();
     Watchdog(const Watchdog&) = delete;
     Watchdog& operator=(const Watchdog&) = delete;
@@ -117,8 +113,10 @@ class Watchdog {
     [[noreturn]] void bark(double silence) const;
 
     std::atomic<mpi::Pulse*> pulse_;
+    int rank_;
     double limit_s_;
-    Watched watched_;
+    std::function<void(const std::string&)> tell_;
+    std::shared_ptr<RollCall> others_;
     std::string who_;  ///< "rank 2 (host)"
     std::atomic<const char*> phase_ = "starting";
     std::atomic<const char*> remedy_ =

@@ -189,7 +189,7 @@ Checkpoint survey_shown(const Run& run, const formats::JobInput& request) {
     return found;
 }
 
-Input input_of(Checkpoint& read, const MemoryMeter& meter, bool is_checked,
+Input input_of(Checkpoint& read, const RankMemory& memory, bool is_checked,
                std::span<const Checkpoint> behind) {
     catalogue::Records records = catalogue::records_of(read.catalogue);
     for (const Checkpoint& more : behind) {
@@ -204,7 +204,7 @@ Input input_of(Checkpoint& read, const MemoryMeter& meter, bool is_checked,
                 read.home,
                 nullptr,
                 is_checked,
-                meter};
+                memory};
     input.sums = record_sums(input.directory, input.files, std::move(records));
     return input;
 }

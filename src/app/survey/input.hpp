@@ -28,7 +28,7 @@ struct Input {
     int home = 0;                               ///< the rank that reads config and side files
     std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records; null: not looked for
     bool is_checked = false;                    ///< they are held against what is read
-    MemoryMeter meter;
+    RankMemory memory;
 };
 
 /// Collective, with progress. A checkpoint's steps: what is there, the sums that the save lists of
@@ -39,8 +39,8 @@ void read_shown(const Run& run, Checkpoint& found);
 Checkpoint survey_shown(const Run& run, const formats::JobInput& request);
 
 /// Local. Takes out of a checkpoint that was read all but its location, catalogue and provenance;
-/// `meter` was made before it. `behind`: others whose files are put behind its own, in order.
-Input input_of(Checkpoint& read, const MemoryMeter& meter, bool is_checked,
+/// `memory` was measured before it. `behind`: others whose files are put behind its own, in order.
+Input input_of(Checkpoint& read, const RankMemory& memory, bool is_checked,
                std::span<const Checkpoint> behind = {});
 
 /// The sums of records of these files, which must outlive them; none of them wanted yet unless

@@ -108,7 +108,7 @@ bool nothing(const std::string& /*name*/) {
 }
 
 TEST(BaseSummary, counts_equal_tensors_and_names_the_largest_difference) {
-    ComparisonResult outcome;
+    ComparedModels outcome;
     outcome.tensors = {compared("a", 0, 0), compared("b", 3, 0.25), compared("c", 1, 0.5)};
     outcome.tensors[2].found.n_different = 1;
     ComparedTensor lone;
@@ -133,7 +133,7 @@ TEST(BaseSummary, counts_equal_tensors_and_names_the_largest_difference) {
 }
 
 TEST(BaseSummary, warns_when_nothing_differs_or_shapes_do) {
-    ComparisonResult outcome;
+    ComparedModels outcome;
     outcome.tensors = {compared("a", 0, 0), compared("b", 0, 0)};
     EXPECT_EQ(codes_of(base_warnings(summary_of("base", outcome, nothing))),
               (WarningList{"equals_base "}));
