@@ -178,7 +178,7 @@ int mount(const app::Job& asked) {
     }
     const fs::path point = checked_point(job);
     const int waiting = job.mount.is_daemon ? go_to_background() : -1;
-    app::Unwritten model(mpi::serial_comm(), job, log, app::Purpose::model);
+    app::Unwritten model(mpi::serial_comm(), job, log, true);
     app::report_plans(model.run(), model.merge());
     if (const auto problems =
             app::strict_problems(model.run(), model.run().report->outputs.front());
@@ -202,9 +202,7 @@ int mount(const app::Job& asked) {
         files,
         {{".shardweld/report.json", [&](const GivesUp&) { return proof.told(); }},
          {".shardweld/verify", [&](const GivesUp& gives_up) { return proof.prove(gives_up); }}},
-        {point, io::resolved(job.inputs.front().directory).string(), job.mount.is_for_all,
-         *job.mount.cache_limit, job.run.stall_timeout, newest, on_failure,
-         [] { (void)::kill(::getpid(), kUnmounted); }});
+        job, point, newest, on_failure, [] { (void)::kill(::getpid(), kUnmounted); });
     log.info(app::Headline{"mounted", point.string(), ready_text(files, model.output())});
     if (job.mount.ready) {
         write_ready(*job.mount.ready);

@@ -21,6 +21,7 @@
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "execute/round.hpp"
+#include "io/paths.hpp"
 #include "mpi/comm.hpp"
 
 namespace shardweld::mount {
@@ -61,10 +62,12 @@ std::string in_option(const std::string& text) {
     return out;
 }
 
-std::string options_of(const MountManner& view, bool ends_with_process) {
+std::string options_of(const app::Job& job, bool ends_with_process) {
+    const std::string source = io::resolved(job.inputs.front().directory).string();
     return "ro,nosuid,nodev,default_permissions,subtype=shardweld,max_read=" +
-           std::to_string(kRequest) + ",fsname=" + in_option(view.source) +
-           (view.is_for_all ? ",allow_other" : "") + (ends_with_process ? ",auto_unmount" : "");
+           std::to_string(kRequest) + ",fsname=" + in_option(source) +
+           (job.mount.is_for_all ? ",allow_other" : "") +
+           (ends_with_process ? ",auto_unmount" : "");
 }
 
 /// The kernel asks for 128 KiB at a time unless root says otherwise. What cannot be had is done
@@ -81,12 +84,18 @@ void widen_read_ahead(const fs::path& point) {
 
 }  // namespace
 
-Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner manner)
+Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, const app::Job& job,
+               fs::path point, Index modified_ns, std::function<void(const Error&)> on_failure,
+               std::function<void()> on_end)
     : files_(files),
       told_(std::move(told)),
-      manner_(std::move(manner)),
+      job_(job),
+      point_(std::move(point)),
+      modified_ns_(modified_ns),
+      on_failure_(std::move(on_failure)),
+      on_end_(std::move(on_end)),
       tree_(1),
-      strips_(files, manner_.cache_limit) {
+      strips_(files, job.mount.cache_limit.value()) {
     for (std::size_t at = 0; at < files_.files().size(); ++at) {
         add(files_.files()[at].name, at);
     }
@@ -98,7 +107,7 @@ Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner ma
     if (!try_to_mount(true) && !try_to_mount(false)) {
         throw Error(
             ErrorCode::unsupported,
-            "cannot mount at " + printable(manner_.point.string()) +
+            "cannot mount at " + printable(point_.string()) +
                 (said().empty() ? "" : ": " + printable(said())),
             std::string("see to what is said, or do without a mount: ") + app::kInsteadOfMount);
     }
@@ -107,9 +116,9 @@ Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner ma
     loop_ = std::thread([this] {
         fuse_loop_config config{1, kThreads};
         (void)::fuse_session_loop_mt(session_, &config);
-        manner_.on_end();
+        on_end_();
     });
-    widen_read_ahead(manner_.point);
+    widen_read_ahead(point_);
 }
 
 Server::~Server() {
@@ -142,7 +151,7 @@ std::uint64_t Server::add(const fs::path& path, std::optional<std::size_t> file)
 }
 
 bool Server::try_to_mount(bool ends_with_process) {
-    std::array<std::string, 3> words{"shardweld", "-o", options_of(manner_, ends_with_process)};
+    std::array<std::string, 3> words{"shardweld", "-o", options_of(job_, ends_with_process)};
     auto pointers = collect_list<char*>(words, [](std::string& word) { return word.data(); });
     fuse_args arguments = FUSE_ARGS_INIT(3, pointers.data());
     session_ = ::fuse_session_new(&arguments, &operations(), sizeof(fuse_lowlevel_ops), this);
@@ -150,7 +159,7 @@ bool Server::try_to_mount(bool ends_with_process) {
     if (session_ == nullptr) {
         return false;
     }
-    if (::fuse_session_mount(session_, manner_.point.c_str()) == 0) {
+    if (::fuse_session_mount(session_, point_.c_str()) == 0) {
         return true;
     }
     ::fuse_session_destroy(session_);
@@ -225,7 +234,7 @@ fuse_entry_param Server::entry_of(std::uint64_t number) const {
         status.st_size = static_cast<off_t>(files_.files()[*file].size);
     }
     status.st_blocks = (status.st_size + kBlock - 1) / kBlock;
-    status.st_mtim = {manner_.modified_ns / kSecond, manner_.modified_ns % kSecond};
+    status.st_mtim = {modified_ns_ / kSecond, modified_ns_ % kSecond};
     status.st_ctim = status.st_atim = status.st_mtim;
     return entry;
 }
@@ -342,7 +351,7 @@ bool Server::take(Index ticket) {
 
 /// An Error is told and becomes EIO.
 void Server::fail(const PendingRead& asked, const Error& error) {
-    manner_.on_failure(error);
+    on_failure_(error);
     (void)::fuse_reply_err(asked.request, EIO);
     if (error.code() == ErrorCode::corrupt) {  // what was read of it before is wrong as well
         (void)::fuse_lowlevel_notify_inval_inode(session_, asked.number, 0, 0);
@@ -351,6 +360,7 @@ void Server::fail(const PendingRead& asked, const Error& error) {
 
 /// Answers reads whose readers were killed, and those for which the source takes too long.
 void Server::watch() {
+    const double patience_s = job_.run.stall_timeout;  // that a read has for its source; 0: any
     std::unique_lock lock(mutex_);
     while (!is_at_end_) {
         is_watched_ = is_over_ || !asked_.empty();
@@ -359,7 +369,7 @@ void Server::watch() {
         std::erase_if(asked_, [&, now = wall_seconds()](const auto& row) {
             const PendingRead& asked = row.second;
             const bool is_left = is_over_ || ::fuse_req_interrupted(asked.request) != 0;
-            const bool is_late = manner_.patience_s > 0 && now - asked.since > manner_.patience_s;
+            const bool is_late = patience_s > 0 && now - asked.since > patience_s;
             if (is_left || is_late) {
                 due.emplace_back(asked, is_left);
             }
@@ -370,7 +380,7 @@ void Server::watch() {
             if (is_left) {
                 (void)::fuse_reply_err(asked.request, EINTR);
             } else {
-                const auto waited = static_cast<Index>(manner_.patience_s);
+                const auto waited = static_cast<Index>(patience_s);
                 fail(asked, {ErrorCode::io,
                              "the source has not answered for " + std::to_string(waited) + " s"});
             }

@@ -15,6 +15,7 @@
 
 #include <sys/types.h>
 
+#include "app/settings/job.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
 #include "shardweld/error.hpp"
@@ -36,24 +37,16 @@ struct ToldFile {
     std::function<std::string(const GivesUp&)> text;
 };
 
-/// How a model is seen, and by whom.
-struct MountManner {
-    fs::path point;
-    std::string source;                            ///< as lists of mounts name it
-    bool is_for_all = false;                       ///< other users may read it
-    Bytes cache_limit = 0;                         ///< as Strips'
-    double patience_s = 0;                         ///< that a read has for its source; 0: any
-    Index modified_ns = 0;                         ///< of all files, since 1970
-    std::function<void(const Error&)> on_failure;  ///< of a read; from any thread
-    std::function<void()> on_end;  ///< somebody has unmounted it; from another thread
-};
-
 /// A mount, from its construction to its destruction. Its threads begin with the signals that the
 /// constructing one lets through.
 class Server {
   public:
-    /// Mounts and answers. Error(unsupported) where it cannot be mounted.
-    Server(UnwrittenFiles& files, std::vector<ToldFile> told, MountManner manner);
+    /// Mounts at `point`, as the job asks for it, and answers. `modified_ns`: of all files, since
+    /// 1970. `on_failure` is told of reads that failed, by any thread, and `on_end` that somebody
+    /// has unmounted it, by another. Error(unsupported) where it cannot be mounted.
+    Server(UnwrittenFiles& files, std::vector<ToldFile> told, const app::Job& job, fs::path point,
+           Index modified_ns, std::function<void(const Error&)> on_failure,
+           std::function<void()> on_end);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -93,7 +86,11 @@ class Server {
 
     UnwrittenFiles& files_;
     std::vector<ToldFile> told_;
-    MountManner manner_;
+    const app::Job& job_;
+    fs::path point_;
+    Index modified_ns_;
+    std::function<void(const Error&)> on_failure_;
+    std::function<void()> on_end_;
     std::vector<TreeNode> tree_;
     std::map<fs::path, std::uint64_t> numbers_;
     fuse_session* session_ = nullptr;

@@ -78,19 +78,18 @@ void UnwrittenFiles::settle_frames() {
 void UnwrittenFiles::add_tensor_file(std::size_t at) {
     const plan::Plan& plan = model_.plan();
     const outputs::PlacedFile& file = plan.placement.files[at];
-    std::vector<TensorPlace> places;
+    std::vector<std::uint32_t> held;
     bool in_strips = false;
     for (const std::uint32_t tensor : file.tensors) {
-        const Bytes begin = plan.placement.slots[tensor].offset;
-        if (const Bytes size = plan.tensor(tensor).bytes(); size > 0) {
-            places.push_back({begin, begin + size, tensor});
+        if (plan.tensor(tensor).bytes() > 0) {
+            held.push_back(tensor);
         }
         const plan::Target& target = plan.target_of(tensor);
         in_strips = in_strips || !execute::is_read_alone(target) || is_turned(target);
     }
-    std::ranges::sort(places, {}, &TensorPlace::begin);
+    std::ranges::sort(held, {}, [&](std::uint32_t tensor) { return begin_of(tensor); });
     files_.push_back({file.name, file.size, in_strips});
-    places_.push_back(std::move(places));
+    held_.push_back(std::move(held));
 }
 
 void UnwrittenFiles::add_asset(publish::Asset asset) {
@@ -99,11 +98,11 @@ void UnwrittenFiles::add_asset(publish::Asset asset) {
 }
 
 void UnwrittenFiles::read(std::size_t file, Bytes offset, std::span<std::byte> out) {
-    if (file < places_.size()) {
+    if (file < held_.size()) {
         read_made(file, offset, out);
         return;
     }
-    const publish::Asset& asset = assets_[file - places_.size()];
+    const publish::Asset& asset = assets_[file - held_.size()];
     if (asset.text) {
         overlay(0, std::as_bytes(std::span(*asset.text)), offset, out);
     } else if (asset.file) {
@@ -114,37 +113,47 @@ void UnwrittenFiles::read(std::size_t file, Bytes offset, std::span<std::byte> o
     }
 }
 
+/// Where a tensor lies in its file.
+Bytes UnwrittenFiles::begin_of(std::uint32_t tensor) const {
+    return model_.plan().placement.slots[tensor].offset;
+}
+
+Bytes UnwrittenFiles::end_of(std::uint32_t tensor) const {
+    return begin_of(tensor) + model_.plan().tensor(tensor).bytes();
+}
+
 void UnwrittenFiles::read_made(std::size_t file, Bytes offset, std::span<std::byte> out) {
-    const std::vector<TensorPlace>& places = places_[file];
+    const std::vector<std::uint32_t>& held = held_[file];
     const Bytes end = offset + out.size();
-    auto next = std::ranges::upper_bound(places, offset, {}, &TensorPlace::end);
+    auto next = std::ranges::upper_bound(held, offset, {},
+                                         [&](std::uint32_t tensor) { return end_of(tensor); });
     for (Bytes at = offset; at < end;) {
-        const Bytes begin = next == places.end() ? end : std::min(next->begin, end);
+        const Bytes begin = next == held.end() ? end : std::min(begin_of(*next), end);
         if (at < begin) {
             fill_between(file, at, out.subspan(at - offset, begin - at));
             at = begin;
             continue;
         }
-        const Bytes until = std::min(next->end, end);
-        read_tensor(*next, at - next->begin, out.subspan(at - offset, until - at));
+        const Bytes until = std::min(end_of(*next), end);
+        read_tensor(*next, at - begin_of(*next), out.subspan(at - offset, until - at));
         at = until;
         ++next;
     }
 }
 
 /// Bytes of a tensor from its byte `begin` on, which may lie inside an element.
-void UnwrittenFiles::read_tensor(const TensorPlace& place, Bytes begin, std::span<std::byte> out) {
-    const plan::WrittenTensor& tensor = model_.plan().tensor(place.tensor);
-    const Bytes size = size_of(tensor.dtype);
+void UnwrittenFiles::read_tensor(std::uint32_t tensor, Bytes begin, std::span<std::byte> out) {
+    const plan::WrittenTensor& written = model_.plan().tensor(tensor);
+    const Bytes size = size_of(written.dtype);
     const Bytes first = begin / size;
     const Bytes last = (begin + out.size() + size - 1) / size;
     const layout::Range elements{static_cast<Index>(first), static_cast<Index>(last - first)};
     const bool is_whole = (last - first) * size == out.size();
     std::vector<std::byte> wider(is_whole ? 0 : (last - first) * size);
     try {
-        model_.readers().read_elements(place.tensor, elements, is_whole ? out : std::span(wider));
+        model_.readers().read_elements(tensor, elements, is_whole ? out : std::span(wider));
     } catch (Error& error) {
-        error.add_context("tensor " + tensor.name);
+        error.add_context("tensor " + written.name);
         throw;
     }
     if (!is_whole) {
@@ -216,12 +225,12 @@ std::uint32_t UnwrittenFiles::sum_of(std::uint32_t tensor) {
             return *known;
         }
     }
-    const TensorPlace place{0, model_.plan().tensor(tensor).bytes(), tensor};
+    const Bytes size = model_.plan().tensor(tensor).bytes();
     std::vector<std::byte> part;
     std::uint32_t sum = 0;
-    for (Bytes at = 0; at < place.end; at += part.size()) {
-        part.resize(std::min(kStrip, place.end - at));
-        read_tensor(place, at, part);
+    for (Bytes at = 0; at < size; at += part.size()) {
+        part.resize(std::min(kStrip, size - at));
+        read_tensor(tensor, at, part);
         sum = crc32(part, sum);
     }
     const std::lock_guard lock(mutex_);

@@ -49,18 +49,13 @@ class UnwrittenFiles {
     void read(std::size_t file, Bytes offset, std::span<std::byte> out);
 
   private:
-    /// A tensor's place in its file.
-    struct TensorPlace {
-        Bytes begin = 0;
-        Bytes end = 0;
-        std::uint32_t tensor = 0;
-    };
-
     void settle_frames();
     void add_tensor_file(std::size_t at);
     void add_asset(publish::Asset asset);
     void read_made(std::size_t file, Bytes offset, std::span<std::byte> out);
-    void read_tensor(const TensorPlace& place, Bytes begin, std::span<std::byte> out);
+    void read_tensor(std::uint32_t tensor, Bytes begin, std::span<std::byte> out);
+    [[nodiscard]] Bytes begin_of(std::uint32_t tensor) const;
+    [[nodiscard]] Bytes end_of(std::uint32_t tensor) const;
     void fill_between(std::size_t file, Bytes offset, std::span<std::byte> out);
     void put_sums(const outputs::Frame& frame, Bytes offset, std::span<std::byte> out);
     std::shared_ptr<const outputs::Frame> frame_of(std::size_t file);
@@ -68,7 +63,7 @@ class UnwrittenFiles {
 
     app::Unwritten& model_;
     std::vector<ServedFile> files_;  ///< those of tensors first, in the placement's order
-    std::vector<std::vector<TensorPlace>> places_;  ///< of those, by offset
+    std::vector<std::vector<std::uint32_t>> held_;  ///< tensors in those, by offset
     std::vector<publish::Asset> assets_;            ///< the others
     outputs::Framer framer_;
     std::vector<outputs::OutputTensor> tensors_;  ///< for it

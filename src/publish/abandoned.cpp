@@ -95,7 +95,7 @@ void remove(const Abandoned& found) {
 }
 
 /// What is to be done with something that no run holds.
-void decide(Abandoned& found, const CleanRequest& request, double youngest_s) {
+void decide(Abandoned& found, bool is_young, bool is_dry_run) {
     if (!is_of_this_user(found.path)) {
         found.fate = Fate::kept;
         found.why = "it belongs to another user";
@@ -105,11 +105,11 @@ void decide(Abandoned& found, const CleanRequest& request, double youngest_s) {
             "it is the model that a run was replacing: remove it if nobody needs it, or "
             "give it the name " +
             found.target.string() + " back";
-    } else if (youngest_s < request.older_than_s) {
+    } else if (is_young) {
         found.fate = Fate::young;
         found.why = "it was written to too short a time ago";
     } else {
-        found.fate = request.is_dry_run ? Fate::listed : Fate::removed;
+        found.fate = is_dry_run ? Fate::listed : Fate::removed;
     }
 }
 
@@ -137,7 +137,7 @@ void remove_all(const std::vector<Abandoned*>& traces, const fs::path& target, c
 }
 
 /// All traces of one target.
-void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& request,
+void settle_target(const std::vector<Abandoned*>& traces, double older_than_s, bool is_dry_run,
                    const Holder& own) {
     const fs::path& target = traces.front()->target;
     double youngest_s = traces.front()->age_s;
@@ -158,7 +158,7 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
     }
     std::vector<Abandoned*> leaving;
     for (Abandoned* const found : traces) {
-        decide(*found, request, youngest_s);
+        decide(*found, youngest_s < older_than_s, is_dry_run);
         if (found->fate == Fate::removed) {
             leaving.push_back(found);
         }
@@ -171,7 +171,8 @@ void settle_target(const std::vector<Abandoned*>& traces, const CleanRequest& re
 }
 
 /// What becomes of traces, one target's after the other's.
-std::vector<Abandoned> decide_fates(const std::set<fs::path>& traces, const CleanRequest& request) {
+std::vector<Abandoned> decide_fates(const std::set<fs::path>& traces, double older_than_s,
+                                    bool is_dry_run) {
     std::vector<Abandoned> all;
     for (const fs::path& path : traces) {
         Abandoned& found = all.emplace_back();
@@ -188,7 +189,7 @@ std::vector<Abandoned> decide_fates(const std::set<fs::path>& traces, const Clea
         for (const fs::path target = at->target; at != all.end() && at->target == target; ++at) {
             of_target.push_back(&*at);
         }
-        settle_target(of_target, request, own);
+        settle_target(of_target, older_than_s, is_dry_run, own);
     }
     return all;
 }
@@ -204,16 +205,17 @@ void find_beside(const fs::path& target, std::set<fs::path>& traces) {
 
 }  // namespace
 
-std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>& unseen) {
-    const fs::path directory = io::resolved(request.directory);
-    if (!io::is_directory(directory)) {
-        throw Error(ErrorCode::not_found, "there is no directory " + directory.string(),
+std::vector<Abandoned> clean(const fs::path& directory, double older_than_s, bool is_dry_run,
+                             std::vector<fs::path>& unseen) {
+    const fs::path below = io::resolved(directory);
+    if (!io::is_directory(below)) {
+        throw Error(ErrorCode::not_found, "there is no directory " + below.string(),
                     "name the directory that holds the targets");
     }
     std::set<fs::path> traces;
-    find_traces(directory, traces, unseen);
-    find_beside(directory, traces);
-    return decide_fates(traces, request);
+    find_traces(below, traces, unseen);
+    find_beside(below, traces);
+    return decide_fates(traces, older_than_s, is_dry_run);
 }
 
 }  // namespace shardweld::publish

@@ -28,18 +28,13 @@ struct Abandoned {
     std::string why;  ///< "" where it was removed or listed
 };
 
-/// The traces that `clean` is to remove.
-struct CleanRequest {
-    fs::path directory;
-    double older_than_s = 0;
-    bool is_dry_run = false;
-};
-
 /// Looks at `directory` and all below it (links are not followed), and at what a merge into
-/// `directory` itself left. Removes what no run holds: its lock is taken first, so that no run can
+/// `directory` itself left. Removes what no run holds and nobody has written to for `older_than_s`,
+/// unless it is a dry run: its lock is taken first, so that no run can
 /// begin meanwhile. A model's files that a killed run had already moved into its target go back and
 /// are removed with the rest. `unseen` gets the directories that may not be read.
 /// Local. Error(not_found) where there is no such directory.
-std::vector<Abandoned> clean(const CleanRequest& request, std::vector<fs::path>& unseen);
+std::vector<Abandoned> clean(const fs::path& directory, double older_than_s, bool is_dry_run,
+                             std::vector<fs::path>& unseen);
 
 }  // namespace shardweld::publish

@@ -1,6 +1,7 @@
 #include "assets.hpp"
 
 #include <algorithm>
+#include <map>
 #include <span>
 
 #include <sys/stat.h>
@@ -97,11 +98,8 @@ io::FileKind kind_of(const fs::directory_entry& entry) {
                                                           : io::kind_at(entry.path());
 }
 
-struct FoundAsset {
-    std::string name;  ///< relative to the model directory
-    fs::path path;
-    io::FileKind kind = io::FileKind::file;
-};
+/// Files by their names relative to the model directory.
+using KindByName = std::map<std::string, io::FileKind>;
 
 /// The modules that modules.json names, if it is there.
 ModuleList modules_of(const fs::path& hf_directory, const Opener& open) {
@@ -113,15 +111,15 @@ ModuleList modules_of(const fs::path& hf_directory, const Opener& open) {
 }
 
 /// Whatever is called like an asset, in the model directory, those of templates and `modules`.
-std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
-                                          const std::vector<std::string>& modules) {
-    std::vector<FoundAsset> found;
+KindByName entries_called_so(const fs::path& hf_directory,
+                             const std::vector<std::string>& modules) {
+    KindByName found;
     const auto look = [&](const std::string& below, bool is_module) {
         const fs::path directory = below.empty() ? hf_directory : hf_directory / below;
         for (const fs::directory_entry& entry : io::entries_of(directory)) {
             const std::string name = entry.path().filename().string();
             if (is_asset(name) || (is_module && is_of_module(name))) {
-                found.push_back({below + name, entry.path(), kind_of(entry)});
+                found.emplace(below + name, kind_of(entry));
             }
         }
     };
@@ -136,7 +134,6 @@ std::vector<FoundAsset> entries_called_so(const fs::path& hf_directory,
             look(name + "/", true);
         }
     }
-    std::ranges::sort(found, {}, &FoundAsset::name);
     return found;
 }
 
@@ -150,12 +147,12 @@ void check_size(const io::InputFile& file) {
 }
 
 /// Files kept in memory use up `room`.
-Asset asset_of(const FoundAsset& entry, const Opener& open, Bytes& room) {
-    Asset asset{entry.name, entry.path, std::nullopt};
-    if (::eaccess(entry.path.c_str(), R_OK) != 0 && errno == EACCES) {
+Asset asset_of(const std::string& name, const fs::path& path, const Opener& open, Bytes& room) {
+    Asset asset{name, path, std::nullopt};
+    if (::eaccess(path.c_str(), R_OK) != 0 && errno == EACCES) {
         return asset;
     }
-    io::InputFile file = open(entry.path);
+    io::InputFile file = open(path);
     check_size(file);
     asset.stamp = file.stamp();
     if (file.size() <= std::min(kMaxKept, room)) {
@@ -226,6 +223,13 @@ Bytes Asset::size() const {
     return text ? text->size() : file ? file->size() : 0;
 }
 
+std::optional<std::string> Asset::read_text(Bytes most) const {
+    if (size() > most || (!text && !file)) {
+        return std::nullopt;
+    }
+    return text ? text : io::text_of(*file, most);
+}
+
 bool is_about_codes(std::string_view name) {
     return is_known_as(name, "about codes");
 }
@@ -259,10 +263,9 @@ std::vector<std::string> names_of(const std::vector<Asset>& assets) {
 }
 
 std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& open) {
-    std::vector<FoundAsset> entries =
+    KindByName entries =
         entries_called_so(hf_directory, modules_of(hf_directory, open).directories);
-    std::erase_if(entries,
-                  [](const FoundAsset& entry) { return entry.kind != io::FileKind::file; });
+    std::erase_if(entries, [](const auto& entry) { return entry.second != io::FileKind::file; });
     if (entries.size() > kMaxFiles) {
         throw Error(ErrorCode::unsupported,
                     hf_directory.string() + " holds " + std::to_string(entries.size()) +
@@ -273,8 +276,8 @@ std::vector<Asset> collect_assets(const fs::path& hf_directory, const Opener& op
     std::vector<Asset> assets;
     assets.reserve(entries.size());
     Bytes room = kMaxKeptInAll;
-    for (const FoundAsset& entry : entries) {
-        assets.push_back(asset_of(entry, open, room));
+    for (const auto& [name, kind] : entries) {
+        assets.push_back(asset_of(name, hf_directory / name, open, room));
     }
     return assets;
 }
@@ -287,16 +290,15 @@ std::vector<std::string> lost_assets(const fs::path& hf_directory, const Opener&
             lost.push_back(name + " (which modules.json names)");
         }
     }
-    for (const FoundAsset& entry : entries_called_so(hf_directory, modules.directories)) {
+    for (const auto& [name, kind] : entries_called_so(hf_directory, modules.directories)) {
         // Directories such as "tokenizer" and "vocab" are not model files.
-        const bool is_lost = entry.kind == io::FileKind::directory
-                                 ? fs::path(entry.name).has_extension()
-                                 : entry.kind != io::FileKind::file;
+        const bool is_lost = kind == io::FileKind::directory ? fs::path(name).has_extension()
+                                                             : kind != io::FileKind::file;
         if (is_lost) {
-            const char* const what = entry.kind == io::FileKind::none        ? " (a dangling link)"
-                                     : entry.kind == io::FileKind::directory ? " (a directory)"
-                                                                             : " (a special file)";
-            lost.push_back(entry.name + what);
+            const char* const what = kind == io::FileKind::none        ? " (a dangling link)"
+                                     : kind == io::FileKind::directory ? " (a directory)"
+                                                                       : " (a special file)";
+            lost.push_back(name + what);
         }
     }
     std::ranges::sort(lost);

@@ -24,6 +24,8 @@ struct Asset {
     io::FileStamp stamp = {};                             ///< of the source when it was read
 
     [[nodiscard]] Bytes size() const;
+    /// What it holds; nullopt where that is more than `most`, or this user may not read it.
+    [[nodiscard]] std::optional<std::string> read_text(Bytes most) const;
 };
 
 /// How a file at a path is opened.

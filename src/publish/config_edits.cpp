@@ -263,8 +263,8 @@ Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::str
     return facts;
 }
 
-TrueConfig true_config(models::Config config, const Facts& facts) {
-    std::vector<std::string> notes;
+models::Config true_config(models::Config config, const Facts& facts,
+                           std::vector<std::string>& notes) {
     if (facts.to_token_classes) {
         edit_architectures(config);
     }
@@ -283,7 +283,7 @@ TrueConfig true_config(models::Config config, const Facts& facts) {
         drop_quantisation(config);
     }
     edit_predictions(config, facts, notes);
-    return {std::move(config), std::move(notes)};
+    return config;
 }
 
 namespace {

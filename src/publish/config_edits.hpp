@@ -46,15 +46,11 @@ bool is_codes(const std::string& name, DType dtype, const std::vector<Index>& sh
 Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
                const models::Recipe& recipe);
 
-/// A config that says what is written, and what had to be corrected that people should know of.
-struct TrueConfig {
-    models::Config config;
-    std::vector<std::string> notes;
-};
-
 /// The config with every field corrected that contradicts the facts. Fields that are right, and the
 /// order, stay; when nothing is wrong, the text stays byte for byte. vocab_size is never touched.
-TrueConfig true_config(models::Config config, const Facts& facts);
+/// `notes` gets what had to be corrected that people should know of.
+models::Config true_config(models::Config config, const Facts& facts,
+                           std::vector<std::string>& notes);
 
 /// The value of quantization_config as JSON. `kept`: modules whose matrices stay as they are, which
 /// it lists under each name that readers look at.

@@ -54,9 +54,7 @@ class Fields : public nlohmann::json_sax<json> {
         return depth_ > 0;
     }
     bool string(string_t& value) override {
-        if (depth_ == 1 && top_ == "command") {
-            facts_.command = value;
-        } else if (depth_ == 2 && top_ == "output" && second_ == "dir") {
+        if (depth_ == 2 && top_ == "output" && second_ == "dir") {
             facts_.output = value;
         }
         const bool is_tools = depth_ == 2 && top_ == "tool";

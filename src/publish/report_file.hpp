@@ -13,7 +13,6 @@ inline constexpr const char* kKeptReport = "shardweld_report.json";
 
 /// What a report tells of its run.
 struct ReportFacts {
-    std::string command;
     fs::path output;          ///< the directory that was written; "" where none was, or unknown
     bool is_success = false;  ///< the run ended with code 0
 };

@@ -180,9 +180,8 @@ Room room_at(const fs::path& directory, const std::string& path) {
     if (space.f_files != 0) {
         room.files_free = Bytes{space.f_favail};
     }
-    const auto quotas = is_lustre(at) ? lfs_quotas(at, path) : kernel_quotas(at);
-    room.knows_quotas = quotas.has_value();
-    room.quotas = quotas.value_or(std::vector<Quota>{});
+    room.quotas =
+        (is_lustre(at) ? lfs_quotas(at, path) : kernel_quotas(at)).value_or(std::vector<Quota>{});
     return room;
 }
 

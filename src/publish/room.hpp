@@ -31,7 +31,6 @@ std::optional<Quota> parse_lfs_quota(const std::string& said, const std::string&
 struct Room {
     Bytes bytes_free = 0;             ///< for this user
     std::optional<Bytes> files_free;  ///< inodes; nullopt where they are made as needed
-    bool knows_quotas = false;        ///< false: the system does not say
     std::vector<Quota> quotas;
     std::uint64_t device = 0;  ///< the file system's number
 };

@@ -39,7 +39,8 @@ void true_config(const JsonFile& file) {
                    {"num_nextn_predict_layers", "0", false, "mtp.*"},
                    {"rope_scaling.type", std::nullopt, false, "mtp.*"}};
     const auto config = models::Config::parse(file.text, "config.json");
-    const std::string edited = publish::true_config(config, facts).config.text_to_write();
+    std::vector<std::string> notes;
+    const std::string edited = publish::true_config(config, facts, notes).text_to_write();
     const auto again = models::Config::parse(edited, "config.json");
     // A field that is stated nowhere is not made.
     const bool is_stated = config.integer("tie_word_embeddings").has_value();

@@ -279,29 +279,25 @@ std::string advice_text(const Advice& advice, const MemoryForecast& memory) {
 
 nlohmann::ordered_json advice_json(const Advice& advice) {
     using nlohmann::ordered_json;
-    ordered_json forecasts = ordered_json::array();
-    for (const Forecast& one : advice.forecasts) {
-        forecasts.push_back({{"ranks", one.n_ranks},
-                             {"nodes", one.n_nodes},
-                             {"strategy", std::string(plan::name_of(one.strategy))},
-                             {"total_s", one.time.total_s},
-                             {"slow_s", one.slow_s},
-                             {"metadata_s", one.metadata_s},
-                             {"read_s", one.time.read_s},
-                             {"exchange_s", one.time.exchange_s},
-                             {"copy_s", one.time.copy_s},
-                             {"write_s", one.time.write_s},
-                             {"limit", plan::name_of(one.limit)},
-                             {"peak_bytes", one.peak}});
-    }
+    const auto forecasts = collect_list(advice.forecasts, [](const Forecast& one) -> ordered_json {
+        return {{"ranks", one.n_ranks},
+                {"nodes", one.n_nodes},
+                {"strategy", std::string(plan::name_of(one.strategy))},
+                {"total_s", one.time.total_s},
+                {"slow_s", one.slow_s},
+                {"metadata_s", one.metadata_s},
+                {"read_s", one.time.read_s},
+                {"exchange_s", one.time.exchange_s},
+                {"copy_s", one.time.copy_s},
+                {"write_s", one.time.write_s},
+                {"limit", plan::name_of(one.limit)},
+                {"peak_bytes", one.peak}};
+    });
     const Forecast& knee = advice.forecasts[advice.knee];
-    return {{"rates", "assumed"},
-            {"source", source_of(advice)},
-            {"rate", advice.rate},
-            {"is_stated", advice.is_stated},
-            {"ranks", knee.n_ranks},
-            {"nodes", knee.n_nodes},
-            {"forecasts", std::move(forecasts)}};
+    return {{"rates", "assumed"},    {"source", source_of(advice)},
+            {"rate", advice.rate},   {"is_stated", advice.is_stated},
+            {"ranks", knee.n_ranks}, {"nodes", knee.n_nodes},
+            {"forecasts", forecasts}};
 }
 
 }  // namespace shardweld::app

@@ -72,24 +72,19 @@ std::string cleaning_text(const std::vector<Abandoned>& all, const std::vector<f
 
 std::string cleaning_json(const fs::path& looked_below, const std::vector<Abandoned>& all,
                           const std::vector<fs::path>& unseen) {
-    ordered_json list = ordered_json::array();
-    for (const Abandoned& one : all) {
-        list.push_back({{"path", one.path.string()},
-                        {"target", one.target.string()},
-                        {"bytes", one.bytes},
-                        {"age_s", one.age_s},
-                        {"fate", one.fate == Fate::listed ? "listed" : fate_name(one.fate)},
-                        {"why", one.why}});
-    }
+    const auto rows = collect_list(all, [](const Abandoned& one) -> ordered_json {
+        return {{"path", one.path.string()},
+                {"target", one.target.string()},
+                {"bytes", one.bytes},
+                {"age_s", one.age_s},
+                {"fate", one.fate == Fate::listed ? "listed" : fate_name(one.fate)},
+                {"why", one.why}};
+    });
     const bool is_done = std::ranges::count(all, Fate::failed, &Abandoned::fate) == 0;
-    ordered_json json = {{"schema", kCleanSchema},
-                         {"ok", is_done},
-                         {"dir", looked_below.string()},
-                         {"found", std::move(list)}};
-    json["unseen"] = ordered_json::array();
-    for (const fs::path& directory : unseen) {
-        json["unseen"].push_back(directory.string());
-    }
+    ordered_json json = {
+        {"schema", kCleanSchema}, {"ok", is_done}, {"dir", looked_below.string()}, {"found", rows}};
+    json["unseen"] =
+        collect_list(unseen, [](const fs::path& directory) { return directory.string(); });
     return json_text(json);
 }
 
@@ -118,7 +113,7 @@ int clean(const Job& job, std::ostream& out) {
     const fs::path& directory = job.inputs.front().directory;
     std::vector<Abandoned> all = clean_mounts(io::resolved(directory), job.run.is_dry_run);
     std::vector<fs::path> unseen;
-    const auto left = publish::clean({directory, job.run.older_than, job.run.is_dry_run}, unseen);
+    const auto left = publish::clean(directory, job.run.older_than, job.run.is_dry_run, unseen);
     append_all(all, left);
     out << (job.run.json ? cleaning_json(directory, all, unseen)
                          : cleaning_text(all, unseen, job.run.is_dry_run));

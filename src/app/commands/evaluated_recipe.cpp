@@ -239,30 +239,6 @@ nlohmann::ordered_json line_json(const models::Line& line, const char* part) {
             {"origin", line.origin}};
 }
 
-/// Lines by the numbers that tensors name in the JSON.
-class NumberedLines {
-  public:
-    void add(const std::vector<models::Line>& lines, const char* part) {
-        for (const models::Line& line : lines) {
-            numbers_.emplace(&line, rows_.size());
-            rows_.push_back(line_json(line, part));
-        }
-    }
-    /// One of another recipe, of the language model inside, gets its number now.
-    std::size_t number_of(const models::Line& line) {
-        const auto [at, is_new] = numbers_.emplace(&line, rows_.size());
-        if (is_new) {
-            rows_.push_back(line_json(line, "inside"));
-        }
-        return at->second;
-    }
-    [[nodiscard]] const std::vector<nlohmann::ordered_json>& rows() const { return rows_; }
-
-  private:
-    std::map<const models::Line*, std::size_t> numbers_;
-    std::vector<nlohmann::ordered_json> rows_;
-};
-
 models::Config config_in(const fs::path& directory) {
     const fs::path path = directory / "config.json";
     return models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
@@ -284,11 +260,24 @@ nlohmann::ordered_json evaluated_json(const std::string& name, const EvaluatedTe
 /// A tensor a line: there may be a million.
 void print_evaluated(const EvaluatedRecipe& recipe, const fs::path& directory, std::ostream& out) {
     constexpr auto text = text_of_json;
-    NumberedLines lines;
+    // By the numbers that tensors name.
+    nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+    std::map<const models::Line*, std::size_t> numbers;
+    const auto number_of = [&](const models::Line& line, const char* part) {
+        const auto [at, is_new] = numbers.emplace(&line, lines.size());
+        if (is_new) {
+            lines.push_back(line_json(line, part));
+        }
+        return at->second;
+    };
     nlohmann::ordered_json indices = nlohmann::ordered_json::array();
     if (recipe.recipe != nullptr) {
-        lines.add(recipe.recipe->hub, "hub");
-        lines.add(recipe.recipe->module, "module");
+        for (const models::Line& line : recipe.recipe->hub) {
+            number_of(line, "hub");
+        }
+        for (const models::Line& line : recipe.recipe->module) {
+            number_of(line, "module");
+        }
         indices = indices_of(*recipe.recipe);
     }
     out << "{\n\"schema\": " << kRecipeSchema << ",\n\"ok\": " << text(recipe.fault.empty())
@@ -301,10 +290,11 @@ void print_evaluated(const EvaluatedRecipe& recipe, const fs::path& directory, s
         << ",\n\"transformers\": " << text(models::saving_library())
         << ",\n\"transformers_types\": " << text(models::saving_types()) << ",\n\"tensors\": [";
     for (const char* between = "\n"; const auto& [name, tensor] : recipe.tensors) {
-        out << between << text(evaluated_json(name, tensor, lines.number_of(*tensor.line)));
+        // Those of another recipe are the language model's inside.
+        out << between << text(evaluated_json(name, tensor, number_of(*tensor.line, "inside")));
         between = ",\n";
     }
-    out << "],\n\"lines\": " << text(lines.rows()) << ",\n\"sizes\": " << text(recipe.sizes)
+    out << "],\n\"lines\": " << text(lines) << ",\n\"sizes\": " << text(recipe.sizes)
         << ",\n\"indices\": " << text(indices) << "\n}\n";
 }
 

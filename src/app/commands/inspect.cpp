@@ -1,5 +1,6 @@
 // `shardweld inspect`: what a checkpoint holds.
 #include <algorithm>
+#include <array>
 #include <map>
 #include <set>
 #include <string>
@@ -32,16 +33,8 @@ namespace shardweld::app {
 
 namespace {
 
-/// What a merge would make of a checkpoint, or why it would not.
-struct ModelSummary {
-    std::string name;      ///< "LlamaForCausalLM (llama)"; "" without a config
-    std::string recipe;    ///< "" if none was chosen
-    ModelParts parts;      ///< of the tensors that would be written
-    std::string obstacle;  ///< why there would be none; "" otherwise
-};
-
-/// Everything that is shown of a catalogue, kept while that becomes a model.
-struct InspectedFiles {
+/// What is shown of a checkpoint.
+struct Inspection {
     std::string head;     ///< directory, format, files, facts
     std::string ranks;    ///< their grid
     std::string tensors;  ///< the tree, or every row
@@ -49,6 +42,12 @@ struct InspectedFiles {
     ModelParts stored;
     bool has_local = false;    ///< shards are still to be joined: some may be copies
     bool is_finished = false;  ///< a HuggingFace model already
+
+    // What a merge would make of it, or why it would not.
+    std::string model;     ///< "LlamaForCausalLM (llama)"; "" without a config
+    std::string recipe;    ///< "" if none was chosen
+    ModelParts parts;      ///< of the tensors that would be written
+    std::string obstacle;  ///< why there would be none; "" otherwise
 };
 
 /// The model's files, or what stands in their way.
@@ -70,14 +69,14 @@ std::string name_in(const ModelFiles& files) {
                            : printable(classes.front()) + (type.empty() ? "" : " (" + type + ")");
 }
 
-void bind_into(ModelSummary& summary, const ModelFiles& files, const JobModel& choice,
-               const Job& job, catalogue::Catalogue catalogue) {
-    summary.name = name_in(files);
+void bind_into(Inspection& found, const ModelFiles& files, const JobModel& choice, const Job& job,
+               catalogue::Catalogue catalogue) {
+    found.model = name_in(files);
     HeldModel model = prepare_with_adapter(files, choice, catalogue);
-    summary.recipe = model.recipe->name;
+    found.recipe = model.recipe->name;
     bind_model(model, job, std::move(catalogue));
     for (const plan::Target& target : model.binding.targets) {
-        summary.parts.add(target.name, 1, target.dtype, target.bytes());
+        found.parts.add(target.name, 1, target.dtype, target.bytes());
     }
 }
 
@@ -91,52 +90,52 @@ Bytes bytes_of(const std::vector<catalogue::File>& files) {
     return add_up(files, &catalogue::File::size);
 }
 
-/// The coordinates of a rank that tell it from others: those that are not 0 everywhere.
-class RankNames {
-  public:
-    explicit RankNames(const std::vector<StoredRow>& rows) {
-        for (const StoredRow& row : rows) {
-            for (const catalogue::Coordinates& at : row.ranks) {
-                largest_ = {std::max(largest_.tp, at.tp), std::max(largest_.pp, at.pp),
-                            std::max(largest_.vpp, at.vpp), std::max(largest_.ep, at.ep),
-                            std::max(largest_.etp, at.etp)};
+constexpr std::array<std::pair<const char*, int catalogue::Coordinates::*>, 5> kAxes = {
+    {{"tp", &catalogue::Coordinates::tp},
+     {"pp", &catalogue::Coordinates::pp},
+     {"vpp", &catalogue::Coordinates::vpp},
+     {"ep", &catalogue::Coordinates::ep},
+     {"etp", &catalogue::Coordinates::etp}}};
+
+/// Along each axis the largest coordinate of all rows' ranks.
+catalogue::Coordinates largest_of(const std::vector<StoredRow>& rows) {
+    catalogue::Coordinates largest;
+    for (const StoredRow& row : rows) {
+        for (const catalogue::Coordinates& at : row.ranks) {
+            for (const auto& [axis, of] : kAxes) {
+                largest.*of = std::max(largest.*of, at.*of);
             }
         }
     }
+    return largest;
+}
 
-    /// "tp0 pp1, tp1 pp1, ...".
-    [[nodiscard]] std::string list(const std::vector<catalogue::Coordinates>& ranks) const {
-        constexpr std::size_t kShown = 2;
-        std::string text;
-        for (std::size_t i = 0; i < std::min(kShown, ranks.size()); ++i) {
-            text += (i == 0 ? "" : ", ") + name(ranks[i]);
+/// By the coordinates that tell it from others, "tp0 pp1": those that are not 0 everywhere.
+std::string rank_name(const catalogue::Coordinates& at, const catalogue::Coordinates& largest) {
+    std::string text;
+    for (const auto& [axis, of] : kAxes) {
+        if (largest.*of > 0) {
+            text += (text.empty() ? "" : " ") + std::string(axis) + std::to_string(at.*of);
         }
-        return ranks.size() > kShown ? text + ", ..." : text;
     }
+    return text.empty() ? "the only one" : text;
+}
 
-  private:
-    [[nodiscard]] std::string name(const catalogue::Coordinates& at) const {
-        std::string text;
-        const auto add = [&](const char* axis, int value, int largest) {
-            if (largest > 0) {
-                text += (text.empty() ? "" : " ") + std::string(axis) + std::to_string(value);
-            }
-        };
-        add("tp", at.tp, largest_.tp);
-        add("pp", at.pp, largest_.pp);
-        add("vpp", at.vpp, largest_.vpp);
-        add("ep", at.ep, largest_.ep);
-        add("etp", at.etp, largest_.etp);
-        return text.empty() ? "the only one" : text;
+/// "tp0 pp1, tp1 pp1, ...".
+std::string ranks_text(const std::vector<catalogue::Coordinates>& ranks,
+                       const catalogue::Coordinates& largest) {
+    constexpr std::size_t kShown = 2;
+    std::string text;
+    for (std::size_t i = 0; i < std::min(kShown, ranks.size()); ++i) {
+        text += (i == 0 ? "" : ", ") + rank_name(ranks[i], largest);
     }
-
-    catalogue::Coordinates largest_;
-};
+    return ranks.size() > kShown ? text + ", ..." : text;
+}
 
 std::string every_tensor(const std::vector<StoredRow>& rows) {
     const bool has_local =
         std::ranges::any_of(rows, [](const StoredRow& row) { return row.is_local; });
-    const RankNames names(rows);
+    const catalogue::Coordinates largest = largest_of(rows);
     const auto cells_of = [&](std::size_t i) -> std::vector<std::string> {
         if (i == 0) {
             return {"tensor",
@@ -148,10 +147,13 @@ std::string every_tensor(const std::vector<StoredRow>& rows) {
                     has_local ? "ranks" : ""};
         }
         const StoredRow& row = rows[i - 1];
-        return {
-            printable(row.name),          torch_name(row.dtype),          shape_text(row.shape),
-            std::to_string(row.n_shards), std::to_string(row.n_replicas), std::to_string(row.bytes),
-            names.list(row.ranks)};
+        return {printable(row.name),
+                torch_name(row.dtype),
+                shape_text(row.shape),
+                std::to_string(row.n_shards),
+                std::to_string(row.n_replicas),
+                std::to_string(row.bytes),
+                ranks_text(row.ranks, largest)};
     };
     return table({Align::left, Align::left, Align::left, Align::right, Align::right, Align::right,
                   Align::left},
@@ -220,21 +222,21 @@ std::string head_text(const Checkpoint& read, const std::vector<StoredRow>& rows
     return table({Align::left, Align::left}, head);
 }
 
-std::string model_text(const ModelSummary& model) {
+std::string model_text(const Inspection& found) {
     Cells rows;
-    if (!model.name.empty()) {
-        rows.push_back({kModelKey, model.name});
+    if (!found.model.empty()) {
+        rows.push_back({kModelKey, found.model});
     }
-    if (!model.recipe.empty()) {
-        rows.push_back({"recipe", model.recipe});
+    if (!found.recipe.empty()) {
+        rows.push_back({"recipe", found.recipe});
     }
-    const PartRow all = model.parts.all();
+    const PartRow all = found.parts.all();
     if (all.n_tensors > 0) {
         rows.push_back({"would write", human_count(all.elements) + " parameters in " +
                                            counted(all.n_tensors, "tensor") + ", " +
                                            human_bytes(all.bytes)});
     }
-    for (const PartRow& dtype : model.parts.dtypes()) {
+    for (const PartRow& dtype : found.parts.dtypes()) {
         rows.push_back({"", dtype.name + ": " + counted(dtype.n_tensors, "tensor") + ", " +
                                 human_bytes(dtype.bytes)});
     }
@@ -256,12 +258,13 @@ std::string parts_table(const ModelParts& parts, const std::string& title) {
 }
 
 /// Small models are quicker without a launcher.
-std::string command_text(const ModelSummary& model, bool is_finished, const Job& job) {
+std::string command_text(const Inspection& found, const Job& job) {
     constexpr Bytes kLarge = 1'000'000'000;
-    if (!model.obstacle.empty()) {
-        return "\na merge would be refused: " + model.obstacle + "\n";
+    if (!found.obstacle.empty()) {
+        return "\na merge would be refused: " + found.obstacle + "\n";
     }
-    const bool is_large = model.parts.all().bytes >= kLarge;
+    const bool is_finished = found.is_finished;
+    const bool is_large = found.parts.all().bytes >= kLarge;
     const std::string words = process::shell_line(job.merge_words);
     return (is_finished ? "\na finished model; convert it with --quantize, --dtype or "
                           "--max_shard_size, for example\n  "
@@ -271,31 +274,29 @@ std::string command_text(const ModelSummary& model, bool is_finished, const Job&
            (is_large ? "how many ranks to use:\n  shardweld plan " + words + "\n" : "");
 }
 
-/// Collective, the same on the first rank only: elsewhere it stays empty. Takes the catalogue.
-/// Whatever stands in the way of a merge is its obstacle, never an Error.
-ModelSummary summarise_model(mpi::Comm& comm, const Job& job, Checkpoint& read) {
-    const JobModel choice = model_choice(job, job.outputs.front(), Purpose::model);
-    const std::pair<ModelFiles, std::string> found =
+/// Collective; on the first rank only, elsewhere nothing is added. Takes the catalogue. Whatever
+/// stands in the way of a merge is its obstacle, never an Error.
+void add_model(mpi::Comm& comm, const Job& job, Checkpoint& read, Inspection& found) {
+    const JobModel choice = model_choice(job, job.outputs.front(), true);
+    const std::pair<ModelFiles, std::string> files =
         mpi::share(comm, read.home, [&] { return find_files(job, read, choice); });
-    ModelSummary summary;
-    summary.obstacle = found.second;
+    found.obstacle = files.second;
     mpi::collectively(comm, [&] {
-        if (comm.rank() != 0 || !summary.obstacle.empty()) {
+        if (comm.rank() != 0 || !found.obstacle.empty()) {
             return;
         }
         try {
-            bind_into(summary, found.first, choice, job, std::move(read.catalogue));
+            bind_into(found, files.first, choice, job, std::move(read.catalogue));
         } catch (const Error& error) {
-            summary.obstacle = app::text_of(error);
+            found.obstacle = app::text_of(error);
         }
     });
-    return summary;
 }
 
-InspectedFiles look_at(const Checkpoint& read, const Job& job) {
+Inspection look_at(const Checkpoint& read, const Job& job) {
     const catalogue::Catalogue& catalogue = read.catalogue;
     const std::vector<StoredRow> rows = stored_rows(catalogue);
-    InspectedFiles files;
+    Inspection files;
     files.is_finished = catalogue.format == "huggingface";
     files.head = head_text(read, rows, job.run.log_level == LogLevel::debug);
     files.ranks = grid_text(formats::rank_grid(catalogue), copies_only(catalogue));
@@ -312,14 +313,14 @@ InspectedFiles look_at(const Checkpoint& read, const Job& job) {
 }
 
 /// The whole text, which ends with the command that merges the checkpoint.
-std::string inspect_text(const InspectedFiles& files, const ModelSummary& model, const Job& job) {
-    const bool is_bound = model.parts.all().n_tensors > 0;
+std::string inspect_text(const Inspection& found, const Job& job) {
+    const bool is_bound = found.parts.all().n_tensors > 0;
     const std::string title = is_bound          ? "part of the model"
-                              : files.has_local ? "part (copies on several ranks count)"
+                              : found.has_local ? "part (copies on several ranks count)"
                                                 : "part";
-    return files.head + model_text(model) + (files.ranks.empty() ? "" : "\n" + files.ranks) + "\n" +
-           parts_table(is_bound ? model.parts : files.stored, title) + "\n" + files.tensors +
-           files.ignored + command_text(model, files.is_finished, job);
+    return found.head + model_text(found) + (found.ranks.empty() ? "" : "\n" + found.ranks) + "\n" +
+           parts_table(is_bound ? found.parts : found.stored, title) + "\n" + found.tensors +
+           found.ignored + command_text(found, job);
 }
 
 using nlohmann::ordered_json;
@@ -334,8 +335,10 @@ ordered_json tensor_json(const StoredRow& row) {
     if (row.is_local) {
         ordered_json ranks = ordered_json::array();
         for (const catalogue::Coordinates& at : row.ranks) {
-            ranks.push_back(
-                {{"tp", at.tp}, {"pp", at.pp}, {"vpp", at.vpp}, {"ep", at.ep}, {"etp", at.etp}});
+            ordered_json& rank = ranks.emplace_back();
+            for (const auto& [axis, of] : kAxes) {
+                rank[axis] = at.*of;
+            }
         }
         json["ranks"] = std::move(ranks);
     }
@@ -359,16 +362,10 @@ std::string inspect_json(const Checkpoint& read) {
     json["warnings"] = ordered_json(catalogue.warnings);
     json["facts"] = ordered_json(catalogue.facts);
     json["claims"] = ordered_json(catalogue.claims);
-    ordered_json files = ordered_json::array();
-    for (const catalogue::File& file : catalogue.files) {
-        files.push_back({{"path", file.path}, {"bytes", file.size}});
-    }
-    json["files"] = std::move(files);
-    ordered_json tensors = ordered_json::array();
-    for (const StoredRow& row : stored_rows(catalogue)) {
-        tensors.push_back(tensor_json(row));
-    }
-    json["tensors"] = std::move(tensors);
+    json["files"] = collect_list(catalogue.files, [](const catalogue::File& file) -> ordered_json {
+        return {{"path", file.path}, {"bytes", file.size}};
+    });
+    json["tensors"] = collect_list(stored_rows(catalogue), tensor_json);
     json["ignored"] = json_list(catalogue.ignored);
     json["inert_globals"] = ordered_json(catalogue.inert_globals);
     return json_text(json);
@@ -395,11 +392,11 @@ Checkpoint look_for(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log
 }
 
 void print_text(mpi::Comm& comm, const Job& job, Checkpoint& found, std::ostream& out) {
-    InspectedFiles files;
-    mpi::on_first(comm, [&] { files = look_at(found, job); });
-    const ModelSummary model = summarise_model(comm, job, found);
+    Inspection shown;
+    mpi::on_first(comm, [&] { shown = look_at(found, job); });
+    add_model(comm, job, found, shown);
     if (comm.rank() == 0) {
-        out << inspect_text(files, model, job);
+        out << inspect_text(shown, job);
     }
 }
 

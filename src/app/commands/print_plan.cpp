@@ -189,15 +189,6 @@ std::string ledger_text(const plan::Ledger& ledger) {
     return "input bytes\n" + table({Align::left, Align::right, Align::right, Align::left}, cells);
 }
 
-ordered_json by_rank(const std::vector<plan::RankTraffic>& ranks,
-                     Bytes plan::RankTraffic::*figure) {
-    ordered_json values = ordered_json::array();
-    for (const plan::RankTraffic& rank : ranks) {
-        values.push_back(rank.*figure);
-    }
-    return values;
-}
-
 ordered_json most_json(const plan::Spread& spread) {
     return {{"max", static_cast<Index>(spread.most)}, {"mean", spread.mean}};
 }
@@ -274,9 +265,9 @@ std::string plan_json(const Run& run, const Merge& merge, const PlanCost& cost) 
                          {"options", way_of(run.job, output.asked()).options}};
     json["tensor_bytes"] = plan.placement.tensor_bytes;
     json["total_bytes"] = plan.placement.total_bytes();
-    json["written_by_rank"] = by_rank(cost.traffic.ranks, &plan::RankTraffic::bytes_written);
+    json["written_by_rank"] = collect_list(cost.traffic.ranks, &plan::RankTraffic::bytes_written);
     json["imbalance"] = cost.written.imbalance();
-    json["read_by_rank"] = by_rank(cost.traffic.ranks, &plan::RankTraffic::bytes_read);
+    json["read_by_rank"] = collect_list(cost.traffic.ranks, &plan::RankTraffic::bytes_read);
     json["read_imbalance"] = cost.read.imbalance();
     json["read_over_bytes"] = cost.read_over_bytes;
     json["reads"] = cost.reads;
@@ -293,7 +284,7 @@ std::string plan_json(const Run& run, const Merge& merge, const PlanCost& cost) 
         {"buffer_bytes", cost.memory.buffers}, {"limit_bytes", plan.limits.total()},
         {"read_ahead", plan.limits.ahead > 0}};
     json["network_bytes"] = cost.network_bytes;
-    json["sent_by_rank"] = by_rank(cost.traffic.ranks, &plan::RankTraffic::bytes_sent);
+    json["sent_by_rank"] = collect_list(cost.traffic.ranks, &plan::RankTraffic::bytes_sent);
     json["messages"] = cost.messages;
     json["rounds"] = cost.rounds;
     json["is_estimate"] = !plan.placement.is_settled;

@@ -34,6 +34,10 @@ namespace {
 struct CodedModel {
     std::string directory;
     ComparedModels found;
+    std::size_t n_coded = 0;  ///< tensors
+    numeric::Quality all{};   ///< of all codes together
+    std::size_t n_others = 0;
+    std::size_t n_same_bits = 0;  ///< of these
 };
 
 using nlohmann::ordered_json;
@@ -85,33 +89,12 @@ std::string worst_table(const std::vector<CodedModel>& models, bool is_each_show
            more_text(rows.size() - n_shown) + "\n";
 }
 
-/// All codes of a model together, and what is no code.
-struct CodedSums {
-    explicit CodedSums(const CodedModel& model) {
-        for (const ComparedTensor& tensor : model.found.tensors) {
-            if (tensor.quality) {
-                ++n_coded;
-                all.add(*tensor.quality);
-            } else if (tensor.found.n_elements > 0) {
-                ++n_others;
-                n_same_bits += tensor.found.n_unequal_bits == 0 ? 1U : 0U;
-            }
-        }
-    }
-
-    std::size_t n_coded = 0;
-    std::size_t n_others = 0;
-    std::size_t n_same_bits = 0;
-    numeric::Quality all;
-};
-
 std::string sums_line(const CodedModel& model) {
-    const CodedSums sums(model);
-    return model.directory + ": " + counted(sums.n_coded, "quantised tensor") +
-           ", relative error " + number_text(sums.all.relative_error()) + ", " +
-           std::to_string(sums.all.n_saturated) + " values saturated, " +
-           std::to_string(sums.all.n_zeroed) + " read as zero; " +
-           std::to_string(sums.n_same_bits) + " of " + counted(sums.n_others, "other tensor") +
+    return model.directory + ": " + counted(model.n_coded, "quantised tensor") +
+           ", relative error " + number_text(model.all.relative_error()) + ", " +
+           std::to_string(model.all.n_saturated) + " values saturated, " +
+           std::to_string(model.all.n_zeroed) + " read as zero; " +
+           std::to_string(model.n_same_bits) + " of " + counted(model.n_others, "other tensor") +
            " equal bit for bit\n";
 }
 
@@ -120,12 +103,11 @@ bool is_elsewhere(const ComparedTensor& tensor) {
 }
 
 ordered_json model_json(const CodedModel& model) {
-    const CodedSums sums(model);
     ordered_json json = {
-        {"directory", model.directory},      {"relative_error", sums.all.relative_error()},
-        {"saturated", sums.all.n_saturated}, {"zeroed", sums.all.n_zeroed},
-        {"n_others", sums.n_others},         {"n_same_bits", sums.n_same_bits},
-        {"tensors", ordered_json::array()},  {"not_compared", ordered_json::array()}};
+        {"directory", model.directory},       {"relative_error", model.all.relative_error()},
+        {"saturated", model.all.n_saturated}, {"zeroed", model.all.n_zeroed},
+        {"n_others", model.n_others},         {"n_same_bits", model.n_same_bits},
+        {"tensors", ordered_json::array()},   {"not_compared", ordered_json::array()}};
     for (const ComparedTensor& tensor : model.found.tensors) {
         if (tensor.quality) {
             json["tensors"].push_back(
@@ -156,10 +138,7 @@ std::string quality_text(const std::string& base, const std::vector<CodedModel>&
 std::string quality_json(const std::string& base, const std::vector<CodedModel>& models) {
     ordered_json json = {
         {"schema", kQualitySchema}, {"ok", true},   {"dir", models.front().directory},
-        {"command", "diff"},        {"base", base}, {"models", ordered_json::array()}};
-    for (const CodedModel& model : models) {
-        json["models"].push_back(model_json(model));
-    }
+        {"command", "diff"},        {"base", base}, {"models", collect_list(models, model_json)}};
     return json_text(json);
 }
 
@@ -246,7 +225,17 @@ CodedModel held_against_base(const Run& whole, const fs::path& directory) {
     const ModelDirectory base = read_model_directory(run, *whole.job.model.base);
     find_inputs(run, merge);
     plan_found(run, merge);
-    return {directory.string(), compare(run, merge, merge.first().ties(), base)};
+    CodedModel model{directory.string(), compare(run, merge, merge.first().ties(), base)};
+    for (const ComparedTensor& tensor : model.found.tensors) {
+        if (tensor.quality) {
+            ++model.n_coded;
+            model.all.add(*tensor.quality);
+        } else if (tensor.found.n_elements > 0) {
+            ++model.n_others;
+            model.n_same_bits += tensor.found.n_unequal_bits == 0 ? 1U : 0U;
+        }
+    }
+    return model;
 }
 
 /// Collective. Prints how near codes are to the weights of --base; Error(differs) when a model has

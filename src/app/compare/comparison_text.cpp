@@ -229,7 +229,7 @@ ordered_json largest_json(const numeric::Largest& largest, const std::vector<Ind
             {"at", largest.at < 0 ? ordered_json() : ordered_json(position_of(largest.at, shape))}};
 }
 
-ordered_json tensor_json(const ComparedTensor& row) {
+ordered_json compared_json(const ComparedTensor& row) {
     ordered_json json = {{"name", row.name},
                          {"result", std::string(name_of(row.verdict))},
                          {"tested", side_json(row.tested)},
@@ -338,16 +338,12 @@ std::string comparison_json(const Job& job, const ComparedModels& models,
                          {"n_same_bits", count_of(models, Verdict::same_bits)},
                          {"n_different", n_different},
                          {"notes", models.notes}};
-    json["config"] = ordered_json::array();
-    for (const ConfigDifference& difference : config) {
-        json["config"].push_back({{"field", difference.field},
-                                  {"tested", parsed_or_null(difference.tested)},
-                                  {"reference", parsed_or_null(difference.reference)}});
-    }
-    json["tensors"] = ordered_json::array();
-    for (const ComparedTensor& row : models.tensors) {
-        json["tensors"].push_back(tensor_json(row));
-    }
+    json["config"] = collect_list(config, [](const ConfigDifference& difference) -> ordered_json {
+        return {{"field", difference.field},
+                {"tested", parsed_or_null(difference.tested)},
+                {"reference", parsed_or_null(difference.reference)}};
+    });
+    json["tensors"] = collect_list(models.tensors, compared_json);
     return json_text(json);
 }
 

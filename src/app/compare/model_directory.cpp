@@ -68,7 +68,7 @@ bool is_gguf(const std::string& name) {
 /// Reads one directory; each member adds what it finds wrong.
 class DirectoryCheck {
   public:
-    DirectoryCheck(const fs::path& directory, Problems& problems)
+    DirectoryCheck(const fs::path& directory, std::vector<Error>& problems)
         : directory_(directory), problems_(problems) {}
 
     WrittenModel run() {
@@ -107,7 +107,7 @@ class DirectoryCheck {
                 index_ =
                     parse_weight_map(io::read_text(directory_ / kIndex, kLongestWeightMap), kIndex);
             } catch (const Error& error) {
-                problems_.add(error.code(), error.full_text());
+                problems_.emplace_back(error.code(), error.full_text());
                 weights_ = found;
                 return;
             }
@@ -122,13 +122,14 @@ class DirectoryCheck {
             if (wanted.contains(name)) {
                 weights_.push_back(name);
             } else if (model_.has_index) {
-                problems_.add(
+                problems_.emplace_back(
                     ErrorCode::corrupt,
                     printable(name) +
                         " is not in the index: a stale file that some loaders would load");
             } else if (on_disk_.contains(kSingle)) {
-                problems_.add(ErrorCode::corrupt, printable(name) + " lies beside " + kSingle +
-                                                      ": a stale file of another model");
+                problems_.emplace_back(ErrorCode::corrupt, printable(name) + " lies beside " +
+                                                               kSingle +
+                                                               ": a stale file of another model");
             }
         }
     }
@@ -139,8 +140,9 @@ class DirectoryCheck {
             if (!has_part(file, '/')) {
                 names.insert(file);
             } else {
-                problems_.add(ErrorCode::corrupt, "the index names the file " + printable(file) +
-                                                      ", which is not a plain name");
+                problems_.emplace_back(
+                    ErrorCode::corrupt,
+                    "the index names the file " + printable(file) + ", which is not a plain name");
             }
         }
         return names;
@@ -148,12 +150,13 @@ class DirectoryCheck {
 
     void add_missing(const std::string& name, const std::vector<std::string>& found) {
         if (model_.has_index) {
-            problems_.add(ErrorCode::not_found,
-                          printable(name) + " is missing, though the index names it");
+            problems_.emplace_back(ErrorCode::not_found,
+                                   printable(name) + " is missing, though the index names it");
         } else if (!found.empty()) {
-            problems_.add(ErrorCode::not_found, std::string(kIndex) +
-                                                    " is missing: " + std::to_string(found.size()) +
-                                                    " files of weights, but no " + kSingle);
+            problems_.emplace_back(ErrorCode::not_found,
+                                   std::string(kIndex) +
+                                       " is missing: " + std::to_string(found.size()) +
+                                       " files of weights, but no " + kSingle);
         } else {
             formats::refuse_unmerged(directory_);
             throw Error(has_other_weights() ? ErrorCode::unsupported : ErrorCode::not_found,
@@ -179,7 +182,7 @@ class DirectoryCheck {
                 add_tensor(tensor, stored, number);
             }
         } catch (const Error& error) {
-            problems_.add(error.code(), printable(name) + ": " + error.full_text());
+            problems_.emplace_back(error.code(), printable(name) + ": " + error.full_text());
             unreadable_.insert(name);
         }
     }
@@ -188,9 +191,9 @@ class DirectoryCheck {
                     std::uint32_t file) {
         const auto [known, is_new] = tensors_.emplace(name, stored_tensor(name, stored, file));
         if (!is_new) {
-            problems_.add(ErrorCode::corrupt, "tensor " + printable(name) + " is in " +
-                                                  file_of(known->second) + " and in " +
-                                                  printable(model_.files[file].path));
+            problems_.emplace_back(ErrorCode::corrupt, "tensor " + printable(name) + " is in " +
+                                                           file_of(known->second) + " and in " +
+                                                           printable(model_.files[file].path));
         }
     }
 
@@ -204,37 +207,40 @@ class DirectoryCheck {
             const auto at = tensors_.find(name);
             if (at == tensors_.end()) {
                 if (on_disk_.contains(file) && !unreadable_.contains(file)) {
-                    problems_.add(ErrorCode::corrupt, "the index names the tensor " +
-                                                          printable(name) + ", which " +
-                                                          printable(file) + " does not hold");
+                    problems_.emplace_back(ErrorCode::corrupt,
+                                           "the index names the tensor " + printable(name) +
+                                               ", which " + printable(file) + " does not hold");
                 }
             } else if (model_.files[at->second.pieces.front().file].path != file) {
-                problems_.add(ErrorCode::corrupt, "tensor " + printable(name) + " is in " +
-                                                      file_of(at->second) + ", the index says " +
-                                                      printable(file));
+                problems_.emplace_back(ErrorCode::corrupt, "tensor " + printable(name) + " is in " +
+                                                               file_of(at->second) +
+                                                               ", the index says " +
+                                                               printable(file));
             }
         }
         Bytes total = 0;
         for (const auto& [name, tensor] : tensors_) {
             total += tensor.pieces.front().storage_bytes;
             if (!index_->file_of.contains(name)) {
-                problems_.add(ErrorCode::corrupt, "tensor " + printable(name) + " of " +
-                                                      file_of(tensor) + " is not in the index");
+                problems_.emplace_back(ErrorCode::corrupt, "tensor " + printable(name) + " of " +
+                                                               file_of(tensor) +
+                                                               " is not in the index");
             }
         }
         const bool is_complete = unreadable_.empty() && weights_.size() == named_files().size();
         if (!index_->total_size) {
-            problems_.add(ErrorCode::corrupt, "the index has no metadata.total_size");
+            problems_.emplace_back(ErrorCode::corrupt, "the index has no metadata.total_size");
         } else if (is_complete && *index_->total_size != total) {
-            problems_.add(ErrorCode::corrupt,
-                          "the index's total_size is " + std::to_string(*index_->total_size) +
-                              ", the tensors have " + std::to_string(total) + " bytes");
+            problems_.emplace_back(ErrorCode::corrupt, "the index's total_size is " +
+                                                           std::to_string(*index_->total_size) +
+                                                           ", the tensors have " +
+                                                           std::to_string(total) + " bytes");
         }
     }
 
     void check_config() {
         if (!on_disk_.contains("config.json")) {
-            problems_.add(ErrorCode::not_found, "config.json is missing");
+            problems_.emplace_back(ErrorCode::not_found, "config.json is missing");
             return;
         }
         try {
@@ -247,7 +253,7 @@ class DirectoryCheck {
                 }
             }
         } catch (const Error& error) {
-            problems_.add(error.code(), error.full_text());
+            problems_.emplace_back(error.code(), error.full_text());
         }
     }
 
@@ -258,8 +264,9 @@ class DirectoryCheck {
         // 8-bit floats are weights of a quantised model, whose config states another dtype.
         if (unreadable_.empty() && !model_.is_gguf && dtype && size_of(*dtype) > 1 &&
             torch_name(*dtype) != stated) {
-            problems_.add(ErrorCode::corrupt, "config.json says dtype " + printable(stated) +
-                                                  ", most tensors are " + torch_name(*dtype));
+            problems_.emplace_back(ErrorCode::corrupt,
+                                   "config.json says dtype " + printable(stated) +
+                                       ", most tensors are " + torch_name(*dtype));
         }
     }
 
@@ -270,7 +277,7 @@ class DirectoryCheck {
     std::set<std::string> unreadable_;
     std::map<std::string, catalogue::Tensor> tensors_;
     WrittenModel model_;
-    Problems& problems_;
+    std::vector<Error>& problems_;
 };
 
 }  // namespace
@@ -330,16 +337,30 @@ std::optional<bool> ties_in(const std::string& config_text, const std::string& p
     return stated ? std::optional(*stated != 0) : std::nullopt;
 }
 
+void require_sound(const std::string& subject, const std::vector<Error>& problems) {
+    if (problems.empty()) {
+        return;
+    }
+    const bool is_missing_only = std::ranges::all_of(
+        problems, [](ErrorCode code) { return code == ErrorCode::not_found; }, &Error::code);
+    throw Error(
+        is_missing_only ? ErrorCode::not_found : ErrorCode::corrupt,
+        subject + " is not a sound model:" +
+            add_up(problems,
+                   [](const Error& problem) { return std::string("\n  ") + problem.what(); }),
+        "merge it again, or copy it again from where it was written");
+}
+
 Bytes WrittenModel::tensor_bytes() const {
-    return std::transform_reduce(
-        tensors.begin(), tensors.end(), Bytes{0}, std::plus<>(),
-        [](const catalogue::Tensor& tensor) { return tensor.pieces.front().storage_bytes; });
+    return add_up(tensors, [](const catalogue::Tensor& tensor) {
+        return tensor.pieces.front().storage_bytes;
+    });
 }
 
 WrittenModel read_written_model(const fs::path& directory) {
-    Problems problems;
+    std::vector<Error> problems;
     WrittenModel model = DirectoryCheck(directory, problems).run();
-    problems.require_none(directory.string());
+    require_sound(directory.string(), problems);
     return model;
 }
 

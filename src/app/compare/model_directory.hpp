@@ -41,34 +41,9 @@ std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tenso
 /// naming `path` when it is not a JSON object.
 std::optional<bool> ties_in(const std::string& config_text, const std::string& path);
 
-/// Broken rules, collected so that one run tells them all.
-class Problems {
-  public:
-    void add(ErrorCode code, const std::string& text) {
-        is_missing_only_ = is_missing_only_ && code == ErrorCode::not_found;
-        texts_.push_back(text);
-    }
-
-    /// Throws one Error that lists all problems of `subject`: not_found when all of them are,
-    /// else corrupt.
-    void require_none(const std::string& subject) const {
-        if (texts_.empty()) {
-            return;
-        }
-        std::string text =
-            subject + " is not a sound model:" + add_up(texts_, [](const std::string& problem) {
-                return "\n  " + problem;
-            });
-        throw Error(is_missing_only_ ? ErrorCode::not_found : ErrorCode::corrupt, text,
-                    "merge it again, or copy it again from where it was written");
-    }
-
-    [[nodiscard]] const std::vector<std::string>& texts() const { return texts_; }
-
-  private:
-    std::vector<std::string> texts_;
-    bool is_missing_only_ = true;
-};
+/// Throws one Error that lists all rules that `subject` breaks: not_found when all problems are,
+/// else corrupt.
+void require_sound(const std::string& subject, const std::vector<Error>& problems);
 
 /// A written model's files, held against the rules that loaders rely on.
 struct WrittenModel {

@@ -404,7 +404,7 @@ class AdapterBinder {
 
     plan::Binding bind_saved(Catalogue adapter) const {
         JobModel choice = model_.choice;
-        choice.names = TensorNames::module;
+        choice.has_module_names = true;
         const HeldModel tree = prepare_model(model_.files, choice, adapter);
         return plan::bind(std::move(adapter), tree.model(), {dtype_of_adapter()});
     }

@@ -146,12 +146,7 @@ std::string holder_of(const Family& family, const Names& names) {
 }
 
 /// How the names of a language model begin, and how those of the family do.
-struct Beginning {
-    std::string stored;
-    std::string of_family;
-};
-
-std::optional<Beginning> text_beginning(const Family& family, const Names& names) {
+std::optional<BasePrefix> text_beginning(const Family& family, const Names& names) {
     if (family.embedding() == nullptr) {
         return std::nullopt;
     }
@@ -159,24 +154,24 @@ std::optional<Beginning> text_beginning(const Family& family, const Names& names
     const auto stored = stored_beginnings(names, own);
     const bool lacks_part =
         stored.size() == 1 && !text_side(of_family).empty() && text_side(stored.front()).empty();
-    return lacks_part ? std::optional(Beginning{stored.front(), of_family}) : std::nullopt;
+    return lacks_part ? std::optional(BasePrefix{of_family, stored.front()}) : std::nullopt;
 }
 
-std::string renamed(std::string_view name, const Beginning& beginning) {
+std::string renamed(std::string_view name, const BasePrefix& beginning) {
     return name.starts_with(beginning.stored)
-               ? beginning.of_family + std::string(name.substr(beginning.stored.size()))
+               ? beginning.of_recipe + std::string(name.substr(beginning.stored.size()))
                : std::string(name);
 }
 
 /// Whether a name is one of another part than the language model and what belongs to it.
-bool is_of_other_part(const Family& family, std::string_view name, const Beginning& beginning) {
-    return family.holds(name) && !family.renamed(name).starts_with(beginning.of_family) &&
+bool is_of_other_part(const Family& family, std::string_view name, const BasePrefix& beginning) {
+    return family.holds(name) && !family.renamed(name).starts_with(beginning.of_recipe) &&
            !name.starts_with("lm_head.") && !name.starts_with("mtp.");
 }
 
 /// Whether all names are the family's once the language model's are renamed, each one's own, and
 /// there are some of other parts.
-bool is_certain(const Family& family, const Names& names, const Beginning& beginning) {
+bool is_certain(const Family& family, const Names& names, const BasePrefix& beginning) {
     if (beginning.stored.empty()) {
         return false;  // a class of its own
     }
@@ -251,7 +246,7 @@ std::vector<std::string> take_family_names(const models::Recipe& recipe,
                                                           : renamed(name, *beginning);
     });
     return {"names that begin with " + printable(beginning->stored) +
-            " are written as the family's, which begin with " + printable(beginning->of_family)};
+            " are written as the family's, which begin with " + printable(beginning->of_recipe)};
 }
 
 bool is_text_part(const models::Recipe& recipe, const catalogue::Catalogue& catalogue) {

@@ -38,10 +38,10 @@ constexpr const char* kModuleTree = "module_tree";
 
 /// Whose names the tensors have. With --names module a framework's own spelling of a module tree
 /// is left as it is stored: the tensors are read as the format's.
-const models::Dialect* dialect_of(const models::RecipeLibrary& library, TensorNames names,
+const models::Dialect* dialect_of(const models::RecipeLibrary& library, bool has_module_names,
                                   const catalogue::Catalogue& catalogue) {
     const models::Dialect* stated = library.find_dialect(catalogue.dialect);
-    if (names != TensorNames::module || (stated != nullptr && stated->has_own_names)) {
+    if (!has_module_names || (stated != nullptr && stated->has_own_names)) {
         return stated;
     }
     const formats::Format* const format = formats::find_format(catalogue.format);
@@ -54,11 +54,10 @@ const models::Recipe& recipe_of(const models::RecipeLibrary& library,
                                 const catalogue::Catalogue& catalogue) {
     const JobModel& choice = prepared.choice;
     const bool is_free = dialect != nullptr && dialect->has_own_names;
-    if (is_free &&
-        (choice.names == TensorNames::module || is_adapter_alone(choice.lora, catalogue))) {
+    if (is_free && (choice.has_module_names || is_adapter_alone(choice.lora, catalogue))) {
         return *library.find_recipe(kModuleTree);
     }
-    if (!is_free && choice.names == TensorNames::module) {
+    if (!is_free && choice.has_module_names) {
         throw Error(ErrorCode::usage,
                     "--names module is for checkpoints that hold the names of a module tree, " +
                         catalogue.format + " ones have their own",
@@ -128,7 +127,7 @@ std::vector<std::string> kept_names(const models::RecipeLibrary& library,
 const models::Recipe* family_of(const models::RecipeLibrary& library, const models::Dialect* stored,
                                 const HeldModel& prepared) {
     const bool is_free = stored != nullptr && stored->has_own_names;
-    if (!is_free || prepared.choice.names == TensorNames::module) {
+    if (!is_free || prepared.choice.has_module_names) {
         return nullptr;
     }
     if (models::promises_tensors(*prepared.recipe)) {
@@ -283,20 +282,18 @@ void follow_reference(HeldModel& prepared, const models::Recipe& own, const Refe
     if ((is_dialect_alone || reference.shapes.empty()) && !prepared.dialect->has_own_names) {
         return;
     }
+    models::Recipe recipe = is_dialect_alone ? own : *prepared.recipe;
+    models::Dialect dialect = *prepared.dialect;
+    spell_as(is_dialect_alone ? Reference() : reference, catalogue, *prepared.symbols, recipe,
+             dialect);
     if (is_dialect_alone) {
-        Spelled stored = spelled_as({}, catalogue, {own, *prepared.dialect}, *prepared.symbols);
-        prepared.dialect = std::make_shared<const models::Dialect>(std::move(stored.dialect));
-        if (!prepared.recipe->is_form) {
-            auto recipe = std::make_shared<models::Recipe>(*prepared.recipe);
-            follow_old_names(reference, *recipe);
-            prepared.recipe = std::move(recipe);
+        recipe = *prepared.recipe;
+        if (!recipe.is_form) {
+            follow_old_names(reference, recipe);
         }
-        return;
     }
-    Spelled spelled =
-        spelled_as(reference, catalogue, {*prepared.recipe, *prepared.dialect}, *prepared.symbols);
-    prepared.recipe = std::make_shared<const models::Recipe>(std::move(spelled.recipe));
-    prepared.dialect = std::make_shared<const models::Dialect>(std::move(spelled.dialect));
+    prepared.recipe = std::make_shared<const models::Recipe>(std::move(recipe));
+    prepared.dialect = std::make_shared<const models::Dialect>(std::move(dialect));
 }
 
 /// The job said that head and embedding are one.
@@ -420,11 +417,6 @@ void take_form(const LibraryPtr& library, bool is_headless, HeldModel& prepared,
     prepared.dialect = std::make_shared<const models::Dialect>(std::move(made.dialect));
 }
 
-/// A comparison has no place for an adapter: it sees the base, unless it is asked to fold.
-Lora lora_for(Lora asked, Purpose sink) {
-    return asked == Lora::split && sink == Purpose::comparison ? Lora::drop : asked;
-}
-
 }  // namespace
 
 bool holds_framework_adapter(const catalogue::Catalogue& catalogue) {
@@ -446,9 +438,10 @@ bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue) {
            !holds_framework_adapter(catalogue);
 }
 
-JobModel model_choice(const Job& job, const JobOutput& output, Purpose sink) {
+JobModel model_choice(const Job& job, const JobOutput& output, bool is_written) {
     JobModel choice = job.model;
-    choice.lora = lora_for(choice.lora, sink);
+    // Where there is no place for an adapter the base is seen, unless it is to be folded.
+    choice.lora = choice.lora == Lora::split && !is_written ? Lora::drop : choice.lora;
     choice.output = output;
     choice.has_logical_patches = has_gguf_beside(job);
     choice.is_bound_again = is_bound_again(job);
@@ -472,7 +465,7 @@ HeldModel prepare_model(const ModelFiles& files, const JobModel& choice,
     // Its recipes and dialects live as long as one of them is used.
     const LibraryPtr library =
         std::make_shared<const models::RecipeLibrary>(models::RecipeLibrary::load(files.recipes));
-    const models::Dialect* const stored = dialect_of(*library, choice.names, catalogue);
+    const models::Dialect* const stored = dialect_of(*library, choice.has_module_names, catalogue);
     prepared.config = edited_config(files, choice, prepared);
     prepared.recipe = {library, &recipe_of(*library, stored, prepared, catalogue)};
     const models::Recipe* const family = family_of(*library, stored, prepared);

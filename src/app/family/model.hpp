@@ -27,14 +27,10 @@ struct Catalogue;
 
 namespace shardweld::app {
 
-/// What becomes of finished tensors, as far as it matters before there are any.
-enum class Purpose {
-    model,       ///< a directory, in which an adapter has its place beside the model
-    comparison,  ///< held against another model, or read: there is no place for an adapter
-};
-
-/// What `output` is bound for, by what was asked of the model.
-JobModel model_choice(const Job& job, const JobOutput& output, Purpose sink);
+/// What `output` is bound for, by what was asked of the model. `is_written`: in a directory, in
+/// which an adapter has its place beside the model; else tensors are held against another model, or
+/// read.
+JobModel model_choice(const Job& job, const JobOutput& output, bool is_written);
 
 class TrainingForm;
 

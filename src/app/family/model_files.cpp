@@ -212,19 +212,20 @@ const models::Line* twin_of(const models::Line& line, const models::Recipe& reci
 }
 
 void settle_order(const Reference& reference, const catalogue::Catalogue& catalogue,
-                  models::Line& line, Spelled& known, const models::Symbols& symbols) {
-    const models::Line* const twin = twin_of(line, known.recipe);
+                  const models::Symbols& symbols, models::Line& line, const models::Recipe& recipe,
+                  models::Dialect& dialect) {
+    const models::Line* const twin = twin_of(line, recipe);
     const Shape of_hub = twin == nullptr ? std::nullopt : extents_of(line, symbols);
     const Shape of_twin = twin == nullptr ? std::nullopt : extents_of(*twin, symbols);
     if (!of_hub || !of_twin) {
         return;
     }
     const std::string hidden = models::digits_hidden(line.name);
-    const bool is_tree = known.dialect.has_own_names;
-    const Shape stored = is_tree ? stored_shape(catalogue, known.recipe, hidden) : std::nullopt;
+    const bool is_tree = dialect.has_own_names;
+    const Shape stored = is_tree ? stored_shape(catalogue, recipe, hidden) : std::nullopt;
     const layout::Layout in_store =
         stored == of_hub && of_hub != of_twin ? line.layout : twin->layout;
-    for (models::Line& one : known.dialect.store) {
+    for (models::Line& one : dialect.store) {
         if (is_tree && one.name.text == line.name.text) {
             one.layout = in_store;
         }
@@ -367,13 +368,12 @@ Reference read_reference(const fs::path& directory) {
     return reference;
 }
 
-Spelled spelled_as(const Reference& reference, const catalogue::Catalogue& catalogue, Spelled known,
-                   const models::Symbols& symbols) {
-    for (models::Line& line : known.recipe.hub) {
-        settle_order(reference, catalogue, line, known, symbols);
+void spell_as(const Reference& reference, const catalogue::Catalogue& catalogue,
+              const models::Symbols& symbols, models::Recipe& recipe, models::Dialect& dialect) {
+    for (models::Line& line : recipe.hub) {
+        settle_order(reference, catalogue, symbols, line, recipe, dialect);
     }
-    write_by_lines_of(reference, known.recipe, [](const models::Line&) { return true; });
-    return known;
+    write_by_lines_of(reference, recipe, [](const models::Line&) { return true; });
 }
 
 void follow_old_names(const Reference& reference, models::Recipe& recipe) {

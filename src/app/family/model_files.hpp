@@ -45,18 +45,13 @@ struct Reference {
 /// as possible; else model.safetensors. What is not there or cannot be read tells nothing. Local.
 Reference read_reference(const fs::path& directory);
 
-/// A recipe and the stored names that it has been given.
-struct Spelled {
-    models::Recipe recipe;    ///< what is written
-    models::Dialect dialect;  ///< what is stored
-};
-
-/// Takes those lines of a logical tensor that the reference has: `module` lines where it has
-/// their names and none of the hub lines'. Where two lines have one name and
-/// different orders of dims, takes the line of the reference's shape; where the reference has no
-/// shape, the line of the stored shape in a module tree, else the hub line. Pure.
-Spelled spelled_as(const Reference& reference, const catalogue::Catalogue& catalogue, Spelled known,
-                   const models::Symbols& symbols);
+/// Takes those lines of a logical tensor that the reference has, into the recipe what is written
+/// and into the dialect what is stored: `module` lines where it has their names and none of the
+/// hub lines'. Where two lines have one name and different orders of dims, takes the line of the
+/// reference's shape; where the reference has no shape, the line of the stored shape in a module
+/// tree, else the hub line. Pure.
+void spell_as(const Reference& reference, const catalogue::Catalogue& catalogue,
+              const models::Symbols& symbols, models::Recipe& recipe, models::Dialect& dialect);
 
 /// Takes the older names of tensors (`unwritten`) that the reference has in place of the hub's.
 void follow_old_names(const Reference& reference, models::Recipe& recipe);

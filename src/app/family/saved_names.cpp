@@ -17,7 +17,7 @@ namespace {
 
 /// Whether names are to be those of the hub, and tensors without a line are written as they are.
 bool is_followed(const HeldModel& prepared) {
-    return prepared.dialect->has_own_names && prepared.choice.names == TensorNames::hub &&
+    return prepared.dialect->has_own_names && !prepared.choice.has_module_names &&
            prepared.training == nullptr && !prepared.recipe->is_form;
 }
 

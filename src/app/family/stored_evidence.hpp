@@ -18,7 +18,8 @@ struct Catalogue;
 
 namespace shardweld::app {
 
-/// How the names of the base begin: in a recipe's lines, and in the checkpoint.
+/// How the names of the base, or of a language model, begin: in a recipe's lines, and in the
+/// checkpoint.
 struct BasePrefix {
     std::string of_recipe;  ///< "model."
     std::string stored;     ///< "" in LlamaModel, "transformer." in LlamaForQuestionAnswering

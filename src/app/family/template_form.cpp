@@ -70,7 +70,7 @@ std::vector<std::string> states_in(const catalogue::Catalogue& catalogue) {
 }
 
 /// The large gaps of a file between these spans of bytes, as tensors of bytes.
-std::vector<plan::Target> gaps_in(std::uint32_t file, const outputs::ImageFile& source,
+std::vector<plan::Target> gaps_in(std::uint32_t file, const outputs::PlacedFile& source,
                                   const std::map<Bytes, Bytes>& spans) {
     std::vector<plan::Target> gaps;
     Bytes begin = 0;
@@ -375,7 +375,8 @@ std::shared_ptr<const outputs::OutputFormat> TemplateForm::format(plan::Binding&
     outputs::Image image;
     const std::vector<catalogue::File>& files = like_->catalogue.files;
     for (std::size_t at = like_->first_file; at < files.size(); ++at) {
-        image.files.push_back({name_in_template(*like_, files[at].path), files[at].size});
+        image.files.push_back(
+            {name_in_template(*like_, files[at].path), "", 0, {}, files[at].size});
     }
     const auto places = this->places();
     for (const plan::Target& target : binding.targets) {

@@ -13,15 +13,10 @@ namespace shardweld::app {
 
 namespace {
 
-/// What stands beside a weight of integers, instead of its last `weight`.
-struct Companion {
-    std::string_view ending;
-    std::string_view library;
-};
-constexpr std::array kCompanions = {
-    Companion{"scales", "mlx"},
-    Companion{"weight_scale", "BitNet"},
-};
+/// What stands beside a weight of integers, instead of its last `weight`, and whose weights have
+/// that.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 2> kCompanions = {
+    {{"scales", "mlx"}, {"weight_scale", "BitNet"}}};
 
 constexpr std::string_view kWeightEnding = ".weight";
 
@@ -65,11 +60,12 @@ QuantisationTrace integer_trace(const catalogue::Catalogue& catalogue) {
         }
         const std::string stem =
             tensor.name.substr(0, tensor.name.size() - kWeightEnding.size() + 1);
-        const auto* const companion = std::ranges::find_if(kCompanions, [&](const Companion& one) {
-            return is_stored(stem + std::string(one.ending));
-        });
-        return {tensor.name,
-                companion == kCompanions.end() ? "by its type" : by_names(companion->library)};
+        for (const auto& [ending, library] : kCompanions) {
+            if (is_stored(stem + std::string(ending))) {
+                return {tensor.name, by_names(library)};
+            }
+        }
+        return {tensor.name, "by its type"};
     }
     return {};
 }

@@ -123,17 +123,9 @@ class TokenCounter final : public nlohmann::json_sax<Json> {
     Index count_ = 0;
 };
 
-/// "" for what cannot be a tokenizer.
-std::string text_of(const publish::Asset& asset) {
-    if (asset.size() > kLargestTokenizer || (!asset.text && !asset.file)) {
-        return "";
-    }
-    return asset.text ? *asset.text : io::text_of(*asset.file, kLargestTokenizer);
-}
-
 Index tokens_in(const publish::Asset& asset, bool is_flat) {
     TokenCounter counter(is_flat);
-    (void)hear_json<Json>(text_of(asset), counter);
+    (void)hear_json<Json>(asset.read_text(kLargestTokenizer).value_or(""), counter);
     return counter.count();
 }
 

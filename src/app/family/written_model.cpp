@@ -29,7 +29,7 @@ catalogue::Catalogue as_stored(const HeldModel& model, std::uint32_t first_file)
 /// As when the model is reshaped that was written: nothing is asked for but the form.
 JobModel choice_for(const JobModel& of_model, const std::string& form) {
     JobModel choice = of_model;
-    choice.names = TensorNames::hub;
+    choice.has_module_names = false;
     choice.lora = Lora::drop;
     choice.output.dtype.reset();
     choice.output.form = form;
@@ -87,8 +87,10 @@ HeldModel cut_from(const HeldModel& model, const std::string& form,
     }
     const plan::Binding& whole = model.binding;
     ModelFiles files = model.files;
+    std::vector<std::string> told_with_the_model;
     files.config_text =
-        publish::true_config(model.config, facts_of(model, whole.targets)).config.text_to_write();
+        publish::true_config(model.config, facts_of(model, whole.targets), told_with_the_model)
+            .text_to_write();
     catalogue::Catalogue stored = as_stored(model, n_files);
     JobModel choice = choice_for(model.choice, form);
     choice.like = std::move(like);

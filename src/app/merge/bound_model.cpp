@@ -137,7 +137,7 @@ HeldModel in_other_type(const JobOutput& first, const JobOutput& output, const H
 HeldModel in_other_form(const Job& job, const JobOutput& output, const HeldModel& model) {
     JobModel choice = model.choice;
     choice.output = output;
-    choice.names = output.is_training() ? TensorNames::hub : choice.names;
+    choice.has_module_names = choice.has_module_names && !output.is_training();
     catalogue::Catalogue catalogue = *model.stored;
     HeldModel one = prepare_for_fold(model.files, choice, catalogue);
     bind_model(one, job, std::move(catalogue));
@@ -263,7 +263,7 @@ void bind_outputs(const Run& run, Merge& merge) {
     const JobOutput& first = merge.first().asked();
     const plan::JobPlan choice = merge.choice_for(run.job, merge.here);
     catalogue::Catalogue& catalogue = merge.weights().catalogue;
-    JobModel wanted = model_choice(run.job, first, merge.sink);
+    JobModel wanted = model_choice(run.job, first, merge.is_written);
     const bool is_cut = is_cut_from_model(run.job, catalogue);
     wanted.like = merge.like;
     wanted.supplied = merge.supplement;

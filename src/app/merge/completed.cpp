@@ -107,22 +107,17 @@ std::vector<std::string> changes_of_rests(const Run& run, const fs::path& direct
         return collect_list(reported.files, &FileEntry::name,
                             [&](const FileEntry& file) { return !file.rest.empty(); });
     });
-    std::map<std::string, std::vector<plan::OutputRange>> tensors;
+    TensorsInFiles tensors;
     for (const catalogue::Tensor& tensor : model.tensors) {
         const catalogue::Piece& piece = tensor.pieces.front();
         tensors[model.files[piece.file].path].push_back(
             {piece.base, piece.base + piece.storage_bytes});
     }
-    std::vector<FileWithTensors> files = collect_list(names, [&](const std::string& name) {
-        return FileWithTensors{name, tensors[name]};
-    });
-    const auto digests =
-        rest_digests(run.comm, files, {open_below(directory), run.throttle.get(), {}, {}});
-    std::vector<FileEntry> found;
-    for (const std::size_t at : indices(names)) {
-        found.push_back({names[at], 0, {}, digests[at]});
+    TensorsInFiles files;
+    for (const std::string& name : names) {
+        files[name] = tensors[name];
     }
-    return rest_differences(reported.files, found);
+    return rest_differences(reported.files, rest_digests(run, files, open_below(directory), {}));
 }
 
 void check_contents(const Run& run, bool has_hashes, VerifyResult& findings) {
@@ -144,11 +139,8 @@ void check_contents(const Run& run, bool has_hashes, VerifyResult& findings) {
     append_all(differences, around);
     if (has_hashes) {
         const auto listed_names = [&] { return collect_list(reported.files, &FileEntry::name); };
-        const auto hashed = hash_files(comm, 0, listed_names,
-                                       {open_below(output.asked.directory),
-                                        run.throttle.get(),
-                                        {},
-                                        shown(*run.progress, "hashing files")});
+        const auto hashed =
+            hash_files(run, 0, listed_names, open_below(output.asked.directory), {});
         const auto more = file_differences(reported.files, hashed);
         append_all(differences, more);
         findings.n_hashed = reported.files.size();
@@ -189,18 +181,18 @@ std::optional<Error> fault_of(const fs::path& directory, const FileEntry& file) 
 
 /// The tensors of a training checkpoint, where its report says that they lie.
 WrittenModel as_reported(const fs::path& directory, const Report& report) {
-    Problems problems;
+    std::vector<Error> problems;
     WrittenModel model;
     model.is_training = true;
     std::map<std::string, std::uint32_t> numbers;
     for (const FileEntry& file : report.files) {
-        if (const auto fault = fault_of(directory, file)) {
-            problems.add(fault->code(), fault->what());
+        if (auto fault = fault_of(directory, file)) {
+            problems.push_back(std::move(*fault));
         }
         numbers.emplace(file.name, static_cast<std::uint32_t>(model.files.size()));
         model.files.push_back({file.name, file.bytes});
     }
-    problems.require_none(directory.string());
+    require_sound(directory.string(), problems);
     for (const TensorEntry& entry : report.tensors) {
         catalogue::Tensor tensor{entry.name, entry.dtype, entry.shape, {}};
         catalogue::Piece piece;

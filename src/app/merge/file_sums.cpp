@@ -1,7 +1,6 @@
 #include "file_sums.hpp"
 
 #include <cstddef>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -43,22 +42,16 @@ std::vector<std::string> beside_states(const Run& run, const Merge& merge, const
     });
 }
 
-std::vector<FileWithTensors> files_with_rest(const Run& run, const Merge& merge,
-                                             const Output& output) {
-    std::vector<FileWithTensors> files;
+/// Files of tensors that hold more.
+TensorsInFiles files_with_rest(const Output& output) {
+    TensorsInFiles files;
     const plan::Plan& plan = output.plan;
-    if (output.asked().is_training()) {
-        for (const outputs::PlacedFile& file : plan.placement.files) {
-            FileWithTensors& with = files.emplace_back();
-            with.name = file.name;
-            for (const std::uint32_t tensor : file.tensors) {
-                const Bytes begin = plan.placement.slots[tensor].offset;
-                with.tensors.push_back({begin, begin + plan.tensor(tensor).bytes()});
-            }
+    for (const outputs::PlacedFile& file : plan.placement.files) {
+        std::vector<plan::OutputRange>& tensors = files[file.name];
+        for (const std::uint32_t tensor : file.tensors) {
+            const Bytes begin = plan.placement.slots[tensor].offset;
+            tensors.push_back({begin, begin + plan.tensor(tensor).bytes()});
         }
-    }
-    for (std::string& name : beside_states(run, merge, output)) {
-        files.push_back({std::move(name), {}});
     }
     return files;
 }
@@ -76,30 +69,26 @@ void hash_files(const Run& run, const Merge& merge, Output& output, const mpi::W
         }
         return all;
     };
-    output.report.files = hash_files(run.comm, merge.input.home, names,
-                                     {open_written(output), run.throttle.get(), why_stop,
-                                      shown(*run.progress, "hashing files")});
+    output.report.files = hash_files(run, merge.input.home, names, open_written(output), why_stop);
     run.watch->lap("sha256");
 }
 
 void sum_rests(const Run& run, const Merge& merge, Output& output, const mpi::WhyStop& why_stop) {
-    const std::vector<FileWithTensors> files = files_with_rest(run, merge, output);
+    TensorsInFiles files =
+        output.asked().is_training() ? files_with_rest(output) : TensorsInFiles();
+    std::vector<FileEntry>& entries = output.report.files;
+    for (const std::string& name : beside_states(run, merge, output)) {
+        files[name] = {};
+        if (find_item(entries, name, &FileEntry::name) == nullptr) {
+            entries.push_back({name, output.files.at(name).size, {}});
+        }
+    }
     if (files.empty()) {
         return;
     }
-    const auto digests =
-        rest_digests(run.comm, files, {open_written(output), run.throttle.get(), why_stop, {}});
-    std::map<std::string, std::size_t> known;
-    std::vector<FileEntry>& entries = output.report.files;
-    for (const std::size_t at : indices(entries)) {
-        known.emplace(entries[at].name, at);
-    }
-    for (const std::size_t at : indices(files)) {
-        const auto [found, is_new] = known.emplace(files[at].name, entries.size());
-        if (is_new) {
-            entries.push_back({files[at].name, output.files.at(files[at].name).size, {}});
-        }
-        entries[found->second].rest = digests[at];
+    const auto digests = rest_digests(run, files, open_written(output), why_stop);
+    for (FileEntry& entry : entries) {
+        entry.rest = copy_or(find_value(digests, entry.name), entry.rest);
     }
     run.watch->lap("rest");
 }

@@ -120,7 +120,7 @@ ErrorCode merge_model(const Run& run) {
             check_crcs(run, merge, [&] { return stopping.why_before_writing(); });
             stopping.check(run.comm);
             write(run, merge, stopping, watchdog);
-            say_summaries(run, merge);
+            say_summaries(run);
         } else if (uploads(job)) {
             check_upload(run.comm, job, run.log);
         }

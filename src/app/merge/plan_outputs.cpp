@@ -81,8 +81,9 @@ void settle_config(const Run& run, Output& output) {
         output.config_text = output.model.config.text_to_write();  // of the model it holds
         return;
     }
-    const auto [config, notes] = publish::true_config(output.model.config, output.facts());
-    output.config_text = config.text_to_write();
+    std::vector<std::string> notes;
+    output.config_text =
+        publish::true_config(output.model.config, output.facts(), notes).text_to_write();
     for (const std::string& note : notes) {
         if (output.model.has_model) {
             run.log.info("note: " + note);
@@ -137,14 +138,18 @@ void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targ
 }
 
 void report_plans(const Run& run, Merge& merge) {
-    if (run.comm.rank() != 0) {
-        return;
+    const bool is_first = run.comm.rank() == 0;
+    if (is_first) {
+        describe_strategy(*run.report, merge.first().plan);
     }
-    describe_strategy(*run.report, merge.first().plan);
     for (Output& one : merge.outputs) {
-        describe_plan(one.report, one.plan, merge.input.files,
-                      merge.factors ? &*merge.factors : nullptr);
+        one.report.format = one.plan.placement.format->name();
         one.report.model_class = one.model_class();
+        one.report.size = size_of_model(one.plan.targets);
+        if (is_first) {
+            describe_plan(one.report, one.plan, merge.input.files,
+                          merge.factors ? &*merge.factors : nullptr);
+        }
     }
 }
 
@@ -153,7 +158,7 @@ void say_plans(const Run& run, const Merge& merge) {
         say_plan(run, output.plan);
     }
     const Output& first = merge.first();
-    run.log.info(model_line(first.model_class(), size_of_model(first.plan.targets)));
+    run.log.info(model_line(first.report.model_class, first.report.size));
     const bool is_told = run.log.is_speaker() && !first.asked().dtype;
     const std::string note = is_told ? dtype_note(first) : "";
     if (!note.empty()) {

@@ -16,7 +16,7 @@ void plan_outputs(const Run& run, Merge& merge);
 /// Collective. The plan of one output, whose tensors stay as they are stored in the merge's input.
 void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targets);
 
-/// Local. Puts the plans into the first rank's reports.
+/// Local. Puts the plans into the first rank's reports, and what they make into all.
 void report_plans(const Run& run, Merge& merge);
 
 /// Says what will be written, and where a dtype would be told that --dtype does not name.

@@ -262,35 +262,19 @@ bool can_go_on(ErrorCode code, int rank, const Merge& merge, const Output& outpu
            !has_changed_input(*output.begun, output.plan.visibility, rank, merge.input.directory);
 }
 
-/// "fp8-channel", "float32"; "" where nothing is asked for.
-std::string form_of(const JobOutput& output) {
-    return output.is_training() ? output.form
-           : output.quantise    ? std::string(facts_of(*output.quantise).name)
-           : output.dtype       ? torch_name(*output.dtype)
-                                : "as stored";
-}
-
-/// `checks`: when the input's checksums were looked at.
-void say_summary(const Run& run, const Output& output, bool is_first) {
-    const JobOutput& asked = output.asked();
+void say_summary(const Run& run, const OutputReport& report) {
     const CheckCrc checks = run.job.run.check_crc;
     const auto counts = run.report->crc.value_or(execute::RecordCounts());
-    const Finished finished{asked.directory,
-                            is_first ? "" : form_of(asked),
-                            std::string(output.plan.placement.format->name()),
-                            output.model_class(),
-                            size_of_model(output.plan.targets),
-                            checksums_text(counts, checks),
-                            asked.keeps_report};
     const auto& phases = run.watch->phases();
     if (run.job.run.progress == ProgressStyle::json && run.log.is_speaker()) {
-        run.log.write_object(summary_json(*run.report, output.report, phases, finished));
+        run.log.write_object(summary_json(*run.report, report, phases));
         return;
     }
-    for (const Headline& line : summary_lines(*run.report, output.report, phases, finished)) {
+    for (const Headline& line :
+         summary_lines(*run.report, report, phases, checksums_text(counts, checks))) {
         run.log.info(line);
     }
-    run.log.debug(speed_text(*run.report, output.report, phases));
+    run.log.debug(speed_text(*run.report, report, phases));
     if (const std::string text = text_of(counts, checks); !text.empty()) {
         run.log.debug("checked: " + text);
     }
@@ -304,11 +288,8 @@ std::string card_of(const Run& run, const Output& output) {
         if (!output.gets_card(run.job)) {
             return std::string();
         }
-        const Described model{std::string(output.plan.placement.format->name()),
-                              output.model_class(),
-                              output.model.config.text("_name_or_path").value_or(""),
-                              size_of_model(output.plan.targets), output.report.made_of->options};
-        return model_card(*run.report, output.report, model);
+        return model_card(*run.report, output.report,
+                          output.model.config.text("_name_or_path").value_or(""));
     });
 }
 
@@ -406,9 +387,9 @@ void keep_for_later(const Run& run, const Merge& merge, Error& error) {
     }
 }
 
-void say_summaries(const Run& run, const Merge& merge) {
-    for (const Output& output : merge.outputs) {
-        say_summary(run, output, &output == &merge.first());
+void say_summaries(const Run& run) {
+    for (const OutputReport& output : run.report->outputs) {
+        say_summary(run, output);
     }
 }
 

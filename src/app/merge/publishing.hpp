@@ -33,6 +33,6 @@ void publish_outputs(const Run& run, Merge& merge);
 void keep_for_later(const Run& run, const Merge& merge, Error& error);
 
 /// Says what was made, in place of a line for each part.
-void say_summaries(const Run& run, const Merge& merge);
+void say_summaries(const Run& run);
 
 }  // namespace shardweld::app

@@ -118,10 +118,10 @@ std::vector<Warning> ResultCheck::finish() {
     }
     auto census = census_.gather(run_.comm);
     const std::vector<Warning> of_states = judge_moments(census);
-    const Sanity states = judge_states(output_.plan, census);
-    report.sanity = judge_census(output_.plan.targets, census, changed);
-    append_all(report.sanity.tensors, states.tensors);
-    std::vector<Warning> warnings = sanity_warnings(report.sanity);
+    const auto states = judge_states(output_.plan, census);
+    report.odd = judge_census(output_.plan.targets, census, changed);
+    append_all(*report.odd, states);
+    std::vector<Warning> warnings = sanity_warnings(*report.odd);
     append_all(warnings, of_states);
     if (output_.model.is_ordered) {
         const auto by_order = resting_on_order(output_.plan, census);

@@ -26,7 +26,7 @@ ModelFiles early_files(const Run& run, const Merge& merge) {
         ModelFiles files = read_model_files(run.job, found.location, {}, is_needed,
                                             run.job.inputs.front().directory);
         check_model_files(files, is_needed);
-        if (is_needed && merge.sink == Purpose::model) {
+        if (is_needed && merge.is_written) {
             require_readable(files);
         }
         return files;
@@ -106,7 +106,7 @@ bool is_base_of_adapter(const Run& run, const Merge& merge) {
         return false;
     }
     const bool is_adapter = holds_adapter_only(merge.weights().catalogue);
-    if (!is_adapter && merge.sink == Purpose::comparison) {
+    if (!is_adapter && !merge.is_written) {
         throw Error(ErrorCode::usage,
                     "test takes --base only for checkpoints that hold nothing but a LoRA adapter: "
                     "this one has its own base",
@@ -228,7 +228,7 @@ formats::Location with_own_tokenizer(const Checkpoint& read) {
 /// The files, now that it is known which are needed.
 ModelFiles settled_files(const Run& run, const Merge& merge, std::optional<ModelFiles> early) {
     const Checkpoint& checkpoint = merge.weights();
-    const Lora lora = model_choice(run.job, merge.first().asked(), merge.sink).lora;
+    const Lora lora = model_choice(run.job, merge.first().asked(), merge.is_written).lora;
     const bool is_needed = !is_adapter_alone(lora, checkpoint.catalogue);
     const formats::Location location = with_own_tokenizer(checkpoint);
     const bool is_known = early && location.tokenizer_directory.has_value() ==
@@ -244,7 +244,7 @@ ModelFiles settled_files(const Run& run, const Merge& merge, std::optional<Model
         if (is_needed) {
             require_config(files, run.job, checkpoint.location);
         }
-        if (is_needed && merge.sink == Purpose::model) {
+        if (is_needed && merge.is_written) {
             require_readable(files);
         }
         return files;

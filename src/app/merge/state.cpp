@@ -87,9 +87,9 @@ MemoryForecast Merge::forecast(const mpi::Comm& comm, std::optional<int> ranks_o
     constexpr std::string_view kNoLibrary = "none";
     std::optional<MemoryForecast> most;
     for (const auto& run : runs()) {
-        MemoryForecast all =
-            forecast_memory(outputs[run.front()].plan, input.memory, comm.library() != kNoLibrary,
-                            ranks_on_node.value_or(resources().ranks_on_node));
+        MemoryForecast all = forecast_memory(outputs.at(run.front()).plan, input.memory,
+                                             comm.library() != kNoLibrary,
+                                             ranks_on_node.value_or(resources().ranks_on_node));
         for (std::size_t at = 1; at < run.size(); ++at) {
             all.buffers += plan::writing_buffers(outputs[run[at]].plan);
         }
@@ -127,7 +127,7 @@ Merge begin_merge(const Run& run) {
 
 Merge begin_comparison(const Run& run) {
     Merge merge = begin_merge(run);
-    merge.sink = Purpose::comparison;
+    merge.is_written = false;
     merge.halves_memory = true;
     return merge;
 }

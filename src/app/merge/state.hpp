@@ -65,7 +65,7 @@ struct Merge {
     std::shared_ptr<void> handed = {};  ///< where plans and input lie that another rank has made
 
     // In what merge, test and plan differ until the first tensor byte moves.
-    Purpose sink = Purpose::model;
+    bool is_written = true;      ///< as a model_choice() is: not where it is compared or read
     bool halves_memory = false;  ///< the other half reads a model to compare with
     int n_ranks = 0;             ///< that move the tensors and are not here; 0: those here do
     Resources supposed = {};     ///< of those

@@ -60,36 +60,22 @@ std::string_view parameter_of(const Target& target) {
     return without_beginning(name, {"optimizer.state." + target.state + "."});
 }
 
-/// Which parameters' moments hold nothing but zeros, of one kind of moment.
-class Zeros {
-  public:
-    Zeros(std::string_view state, const plan::Plan& plan, const CensusByTensor& census) {
-        for (std::uint32_t at = 0; at < plan.tensors.size(); ++at) {
-            const Target& target = plan.target_of(at);
-            if (target.state != state || target.n_zeros() >= target.volume()) {
-                continue;
-            }
-            auto* const found = find_value(census, at);
-            const bool is_zero = found != nullptr && !found->has_nonzero;
-            const auto [known, is_new] = is_zero_.emplace(parameter_of(target), is_zero);
-            known->second = known->second && is_zero;
+/// By parameter, whether its moments of one kind hold nothing but zeros.
+std::map<std::string_view, bool> zeros_of(std::string_view state, const plan::Plan& plan,
+                                          const CensusByTensor& census) {
+    std::map<std::string_view, bool> zeros;
+    for (std::uint32_t at = 0; at < plan.tensors.size(); ++at) {
+        const Target& target = plan.target_of(at);
+        if (target.state != state || target.n_zeros() >= target.volume()) {
+            continue;
         }
+        auto* const found = find_value(census, at);
+        const bool is_zero = found != nullptr && !found->has_nonzero;
+        const auto [known, is_new] = zeros.emplace(parameter_of(target), is_zero);
+        known->second = known->second && is_zero;
     }
-
-    [[nodiscard]] std::vector<std::string> names() const {
-        std::vector<std::string> zero;
-        for (const auto& [name, is_zero] : is_zero_) {
-            if (is_zero) {
-                zero.emplace_back(name);
-            }
-        }
-        return zero;
-    }
-    [[nodiscard]] std::size_t n_parameters() const { return is_zero_.size(); }
-
-  private:
-    std::map<std::string_view, bool> is_zero_;
-};
+    return zeros;
+}
 
 std::string at_step(double step) {
     return "beside step " + std::to_string(static_cast<Index>(step));
@@ -117,7 +103,7 @@ std::string state_text(const Target& state) {
     return state.state + " of " + std::string(parameter_of(state));
 }
 
-Sanity judge_states(const plan::Plan& plan, CensusByTensor& census) {
+std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& census) {
     std::vector<Target> states;
     CensusByTensor of_states;
     for (const auto& [at, found] : census) {
@@ -144,13 +130,15 @@ std::vector<Warning> moments_at(double step, const plan::Plan& plan, const Censu
         return warnings;  // nothing was trained
     }
     for (const std::string_view state : {kMoment, kSquaredMoment}) {
-        const Zeros zeros(state, plan, census);
-        const auto names = zeros.names();
+        const auto zeros = zeros_of(state, plan, census);
+        const auto names = collect_list(
+            zeros, [](const auto& one) { return std::string(one.first); },
+            [](const auto& one) { return one.second; });
         if (names.empty()) {
             continue;
         }
         const std::string moment(state);
-        if (names.size() == zeros.n_parameters()) {
+        if (names.size() == zeros.size()) {
             throw Error(ErrorCode::mismatch,
                         moment + " is zero for all " + counted(names.size(), "parameter") + " " +
                             at_step(step) + ": these are not the states of a run that got there",
@@ -160,7 +148,7 @@ std::vector<Warning> moments_at(double step, const plan::Plan& plan, const Censu
         warnings.push_back(
             {"moments_zero", names.front(),
              moment + " is zero for " + std::to_string(names.size()) + " of " +
-                 counted(zeros.n_parameters(), "parameter") + " " + at_step(step) +
+                 counted(zeros.size(), "parameter") + " " + at_step(step) +
                  ", as of frozen weights and of experts without a token: " + listed(names)});
     }
     const execute::MomentSigns::Count& moments = signs.moments;

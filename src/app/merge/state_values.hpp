@@ -22,7 +22,7 @@ std::string state_text(const plan::Target& state);
 
 /// The states among the tensors of `census`, which are taken out, as judge_census has them: names
 /// are state_text's, and zeros are left to moments_at.
-Sanity judge_states(const plan::Plan& plan, CensusByTensor& census);
+std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& census);
 
 /// What moments at a step above zero cannot be. Error(mismatch) for exp_avg_sq below zero, and for
 /// a moment that is zero for every parameter. Warnings where it is for some, and where no exp_avg

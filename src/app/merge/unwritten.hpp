@@ -23,8 +23,9 @@ namespace shardweld::app {
 class Unwritten {
   public:
     /// Plans, gathers the factors of folds and the scales of codes, and reads weights whose scales
-    /// are of whole ones. `check` is told of the plan before. Errors of a merge, and of `check`.
-    Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log, Purpose purpose,
+    /// are of whole ones. `is_model`: an adapter has its place beside it. `check` is told of the
+    /// plan before. Errors of a merge, and of `check`.
+    Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log, bool is_model,
               const std::function<void(const Output&)>& check = {});
     ~Unwritten() = default;
     Unwritten(const Unwritten&) = delete;

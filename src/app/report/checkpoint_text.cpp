@@ -36,18 +36,6 @@ constexpr std::size_t kMostComponents = 32;
 /// A number in a name, and the values that it has in the rows folded so far.
 using Numbers = std::vector<Index>;
 
-struct NumberedName {
-    std::vector<std::string> literals;  ///< one for each component: what stands before its number
-    std::vector<Numbers> numbers;       ///< one for each component; empty: it has none
-};
-
-struct Folding {
-    NumberedName pattern;
-    std::size_t first = 0;  ///< row
-    std::size_t n_tensors = 1;
-    StoredRow sum;
-};
-
 /// Where the number of a component begins: it is one ("layers.7"), or ends in one as experts' names
 /// do ("weight7").
 std::optional<std::size_t> number_in(std::string_view component) {
@@ -62,25 +50,29 @@ std::optional<std::size_t> number_in(std::string_view component) {
                                                                             : std::nullopt;
 }
 
-NumberedName numbers_of(const std::string& name) {
-    const std::vector<std::string_view> components = split(name, '.');
+/// A row by itself, whose path has what stands before the numbers.
+FoldedRow unfolded(const StoredRow& row, std::size_t at) {
+    FoldedRow folding;
+    folding.first = at;
+    folding.sum = row;
+    folding.sum.ranks.clear();
+    const std::vector<std::string_view> components = split(row.name, '.');
     if (components.size() > kMostComponents) {
-        return {{name}, {Numbers{}}};
+        folding.path = {row.name};
+        folding.numbers = {Numbers{}};
+        return folding;
     }
-    NumberedName pattern;
     for (const std::string_view component : components) {
         const auto begin = number_in(component);
         const auto number = begin ? parse_index(component.substr(*begin)) : std::nullopt;
-        pattern.literals.emplace_back(component.substr(0, number ? *begin : component.size()));
-        pattern.numbers.push_back(number ? Numbers{*number} : Numbers{});
+        folding.path.emplace_back(component.substr(0, number ? *begin : component.size()));
+        folding.numbers.push_back(number ? Numbers{*number} : Numbers{});
     }
-    return pattern;
+    return folding;
 }
 
-void add(Folding& to, Folding&& from, std::size_t component) {
-    Numbers& numbers = to.pattern.numbers[component];
-    Numbers& more = from.pattern.numbers[component];
-    append_all(numbers, more);
+void add(FoldedRow& to, const FoldedRow& from, std::size_t component) {
+    append_all(to.numbers[component], from.numbers[component]);
     to.first = std::min(to.first, from.first);
     to.n_tensors += from.n_tensors;
     to.sum.n_shards += from.sum.n_shards;
@@ -93,22 +85,21 @@ void add(Folding& to, Folding&& from, std::size_t component) {
 using Key = std::tuple<std::vector<std::string>, std::vector<Numbers>, DType, std::vector<Index>,
                        bool, std::size_t, std::size_t>;
 
-Key key_of(const Folding& folding, std::size_t component) {
-    std::vector<Numbers> others = folding.pattern.numbers;
+Key key_of(const FoldedRow& folding, std::size_t component) {
+    std::vector<Numbers> others = folding.numbers;
     others[component] = {others[component].empty() ? Index{-1} : Index{0}};
     const StoredRow& row = folding.sum;
     const std::size_t n = folding.n_tensors;
-    return {folding.pattern.literals, std::move(others), row.dtype, row.shape, row.is_local,
-            row.n_shards / n,         row.n_replicas / n};
+    return {folding.path, std::move(others), row.dtype,         row.shape,
+            row.is_local, row.n_shards / n,  row.n_replicas / n};
 }
 
 /// Folds what differs only in the number of one component.
-std::vector<Folding> fold_in(std::vector<Folding> foldings, std::size_t component) {
-    std::vector<Folding> done;
+std::vector<FoldedRow> fold_in(std::vector<FoldedRow> foldings, std::size_t component) {
+    std::vector<FoldedRow> done;
     std::map<Key, std::size_t> places;
-    for (Folding& folding : foldings) {
-        if (component >= folding.pattern.numbers.size() ||
-            folding.pattern.numbers[component].empty()) {
+    for (FoldedRow& folding : foldings) {
+        if (component >= folding.numbers.size() || folding.numbers[component].empty()) {
             done.push_back(std::move(folding));
             continue;
         }
@@ -116,16 +107,16 @@ std::vector<Folding> fold_in(std::vector<Folding> foldings, std::size_t componen
         if (is_new) {
             done.push_back(std::move(folding));
         } else {
-            add(done[at->second], std::move(folding), component);
+            add(done[at->second], folding, component);
         }
     }
     return done;
 }
 
 /// Folds a row's last number at once: of many experts only one folding is ever held.
-void take(Folding folding, std::vector<Folding>& foldings, std::map<Key, std::size_t>& places) {
-    std::size_t last = folding.pattern.numbers.size();
-    while (last > 0 && folding.pattern.numbers[last - 1].empty()) {
+void take(FoldedRow folding, std::vector<FoldedRow>& foldings, std::map<Key, std::size_t>& places) {
+    std::size_t last = folding.numbers.size();
+    while (last > 0 && folding.numbers[last - 1].empty()) {
         --last;
     }
     if (last == 0) {
@@ -136,27 +127,18 @@ void take(Folding folding, std::vector<Folding>& foldings, std::map<Key, std::si
     if (is_new) {
         foldings.push_back(std::move(folding));
     } else {
-        add(foldings[at->second], std::move(folding), last - 1);
+        add(foldings[at->second], folding, last - 1);
     }
 }
 
-StoredRow without_ranks(const StoredRow& row) {
-    return {row.name,  row.dtype,         row.shape, row.is_local, row.n_shards, row.n_replicas,
-            row.bytes, row.replica_bytes, {}};
-}
-
-FoldedRow shown(Folding folding) {
-    FoldedRow row;
-    for (const std::size_t i : indices(folding.pattern.literals)) {
-        Numbers& numbers = folding.pattern.numbers[i];
+/// Puts the numbers into the path.
+void complete_path(FoldedRow& row) {
+    for (const std::size_t i : indices(row.path)) {
+        Numbers& numbers = row.numbers[i];
         std::ranges::sort(numbers);
         const std::string text = numbers.empty() ? "" : ranges_text(numbers);
-        row.path.push_back(folding.pattern.literals[i] +
-                           (numbers.size() > 1 ? "{" + text + "}" : text));
+        row.path[i] += numbers.size() > 1 ? "{" + text + "}" : text;
     }
-    row.n_tensors = folding.n_tensors;
-    row.sum = std::move(folding.sum);
-    return row;
 }
 
 using Cells = std::vector<std::vector<std::string>>;
@@ -364,12 +346,12 @@ std::string ranges_text(const std::vector<Index>& numbers) {
 }
 
 std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
-    std::vector<Folding> foldings;
+    std::vector<FoldedRow> foldings;
     std::map<Key, std::size_t> places;
     std::size_t n_components = 0;
     for (const std::size_t i : indices(rows)) {
-        Folding folding{numbers_of(rows[i].name), i, 1, without_ranks(rows[i])};
-        n_components = std::max(n_components, folding.pattern.literals.size());
+        FoldedRow folding = unfolded(rows[i], i);
+        n_components = std::max(n_components, folding.path.size());
         take(std::move(folding), foldings, places);
         if (foldings.size() > kMostFolded) {
             return {};
@@ -378,13 +360,9 @@ std::vector<FoldedRow> folded(const std::vector<StoredRow>& rows) {
     for (std::size_t component = n_components; component-- > 0;) {
         foldings = fold_in(std::move(foldings), component);
     }
-    std::ranges::stable_sort(foldings, {}, &Folding::first);
-    std::vector<FoldedRow> shown_rows;
-    shown_rows.reserve(foldings.size());
-    for (Folding& folding : foldings) {
-        shown_rows.push_back(shown(std::move(folding)));
-    }
-    return shown_rows;
+    std::ranges::stable_sort(foldings, {}, &FoldedRow::first);
+    std::ranges::for_each(foldings, complete_path);
+    return foldings;
 }
 
 std::string tensor_tree(const std::vector<StoredRow>& rows) {

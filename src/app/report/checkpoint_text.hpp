@@ -37,8 +37,10 @@ std::vector<StoredRow> stored_rows(const catalogue::Catalogue& catalogue);
 
 /// Rows of stored tensors that are alike but for numbers in their names.
 struct FoldedRow {
-    std::vector<std::string> path;  ///< components of the name; a folded one is "{0..7}"
-    std::size_t n_tensors = 0;
+    std::vector<std::string> path;            ///< components of the name; a folded one is "{0..7}"
+    std::vector<std::vector<Index>> numbers;  ///< in each component; empty: it has none
+    std::size_t first = 0;                    ///< row
+    std::size_t n_tensors = 1;
     StoredRow sum;  ///< dtype and shape of each; counts and bytes of all; the first one's name
 };
 

@@ -45,8 +45,11 @@ std::vector<int> shares(const std::vector<FileEntry>& files, std::size_t n_ranks
 
 }  // namespace
 
-void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vector<int>& readers,
-                const Hashing& hashing) {
+void hash_files(const Run& run, const std::string& phase, std::vector<FileEntry>& files,
+                const std::vector<int>& readers, const OpenFile& open,
+                const mpi::WhyStop& why_stop) {
+    mpi::Comm& comm = run.comm;
+    const mpi::OnShare on_hashed = shown(*run.progress, phase);
     std::map<std::size_t, std::string> mine;
     Bytes done = 0;
     Bytes own = 0;
@@ -55,23 +58,20 @@ void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vecto
         total += files[i].bytes;
         own += readers[i] == comm.rank() ? files[i].bytes : 0;
     }
-    mpi::run_freely(comm, hashing.why_stop, [&](const mpi::OnStep& step) {
+    mpi::run_freely(comm, why_stop, [&](const mpi::OnStep& step) {
         const auto before_part = [&](Bytes bytes) {
             step();
-            if (hashing.on_hashed) {
-                hashing.on_hashed(static_cast<Index>(done), static_cast<Index>(own),
-                                  static_cast<Index>(total));
-            }
+            on_hashed(static_cast<Index>(done), static_cast<Index>(own), static_cast<Index>(total));
             done += bytes;
-            if (hashing.throttle != nullptr) {
-                hashing.throttle->wait_for(bytes);
+            if (run.throttle) {
+                run.throttle->wait_for(bytes);
             }
         };
         for (const std::size_t i : indices(files)) {
             if (readers[i] != comm.rank()) {
                 continue;
             }
-            if (const auto file = hashing.open(files[i].name)) {
+            if (const auto file = open(files[i].name)) {
                 mine[i] = io::sha256_of(*file, before_part);
             }
         }
@@ -83,12 +83,12 @@ void hash_files(mpi::Comm& comm, std::vector<FileEntry>& files, const std::vecto
     }
 }
 
-std::vector<FileEntry> hash_files(mpi::Comm& comm, int home,
+std::vector<FileEntry> hash_files(const Run& run, int home,
                                   const std::function<std::vector<std::string>()>& names,
-                                  const Hashing& hashing) {
-    std::vector<FileEntry> files = shared_list(comm, hashing.open, home, names);
-    const auto readers = shares(files, static_cast<std::size_t>(comm.size()));
-    hash_files(comm, files, readers, hashing);
+                                  const OpenFile& open, const mpi::WhyStop& why_stop) {
+    std::vector<FileEntry> files = shared_list(run.comm, open, home, names);
+    const auto readers = shares(files, static_cast<std::size_t>(run.comm.size()));
+    hash_files(run, "hashing files", files, readers, open, why_stop);
     return files;
 }
 

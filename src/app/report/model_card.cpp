@@ -60,20 +60,22 @@ std::string checkpoints_text(const RunReport& run) {
 }
 
 /// How many of the tensors have such values.
-std::string values_text(const Sanity& sanity) {
-    const auto n_odd = std::ranges::count_if(
-        sanity.tensors, [](const OddTensor& one) { return one.n_nan + one.n_inf > 0; });
-    return !sanity.is_checked ? ""
-           : n_odd == 0       ? "; no value is NaN or infinite"
-                        : "; values of " + counted(static_cast<std::size_t>(n_odd), "tensor") +
-                              " are NaN or infinite";
+std::string values_text(const std::optional<std::vector<OddTensor>>& odd) {
+    if (!odd) {
+        return "";
+    }
+    const auto n_odd =
+        std::ranges::count_if(*odd, [](const OddTensor& one) { return one.n_nan + one.n_inf > 0; });
+    return n_odd == 0 ? "; no value is NaN or infinite"
+                      : "; values of " + counted(static_cast<std::size_t>(n_odd), "tensor") +
+                            " are NaN or infinite";
 }
 
 std::string checks_text(const RunReport& run, const OutputReport& report) {
     const auto standing = run.input.provenance.standing;
     return "every element is written once, and every stored byte is written or listed with its "
            "reason" +
-           values_text(report.sanity) +
+           values_text(report.odd) +
            (standing == catalogue::Standing::proved ? "; every file says that it is of one save"
                                                     : "");
 }
@@ -82,34 +84,33 @@ std::string command_text(const RunReport& run, const std::vector<std::string>& o
     return "shardweld " + run.command + (options.empty() ? "" : " ") + joined(options, " ");
 }
 
-std::vector<Row> rows_of(const RunReport& run, const OutputReport& report, const Described& model) {
+std::vector<Row> rows_of(const RunReport& run, const OutputReport& report,
+                         const std::string& base_model) {
     std::vector<Row> rows = {
-        {"class", model.model_class.empty() ? "" : code(model.model_class)},
-        {"size", cell(model.size.text())},
-        {"files", cell(model.format)},
-        {"base model", is_hub_name(model.base_model) ? cell(model.base_model) : ""},
+        {"class", report.model_class.empty() ? "" : code(report.model_class)},
+        {"size", cell(report.size.text())},
+        {"files", cell(report.format)},
+        {"base model", is_hub_name(base_model) ? cell(base_model) : ""},
         {run.mixed.empty() ? "checkpoint" : "checkpoints", checkpoints_text(run)},
         {"supplement", supplement_text(report.supplement)},
         {"recipe", run.recipe.empty() ? "" : cell(run.recipe)},
-        {"command", code(command_text(run, model.options))},
+        {"command", code(command_text(run, report.made_of->options))},
         {"checks", checks_text(run, report)}};
     std::erase_if(rows, [](const Row& row) { return row.second.empty(); });
     return rows;
 }
 
-std::string title_of(const Described& model) {
-    return model.model_class.empty() ? "Model" : cell(model.model_class);
-}
-
 }  // namespace
 
-std::string model_card(const RunReport& run, const OutputReport& report, const Described& model) {
+std::string model_card(const RunReport& run, const OutputReport& report,
+                       const std::string& base_model) {
     std::string text = "---\n";
-    text += model.format == "safetensors" ? "library_name: transformers\n" : "";
-    text += is_hub_name(model.base_model) ? "base_model: " + model.base_model + "\n" : "";
-    text += "tags:\n- shardweld\n---\n\n# " + title_of(model) +
+    text += report.format == "safetensors" ? "library_name: transformers\n" : "";
+    text += is_hub_name(base_model) ? "base_model: " + base_model + "\n" : "";
+    text += "tags:\n- shardweld\n---\n\n# " +
+            (report.model_class.empty() ? "Model" : cell(report.model_class)) +
             "\n\nMade from a training checkpoint by shardweld.\n\n| | |\n|---|---|\n";
-    for (const auto& [name, value] : rows_of(run, report, model)) {
+    for (const auto& [name, value] : rows_of(run, report, base_model)) {
         text += "| " + name + " | " + value + " |\n";
     }
     return text;

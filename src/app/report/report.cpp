@@ -156,10 +156,10 @@ std::vector<std::string> sources_of(const std::vector<plan::Operand>& operands,
 
 }  // namespace
 
-Sanity judge_census(const plan::WrittenTensors& tensors,
-                    const std::map<std::uint32_t, numeric::Census>& census,
-                    const std::set<std::string>& changed) {
-    Sanity sanity{true, {}};
+std::vector<OddTensor> judge_census(const plan::WrittenTensors& tensors,
+                                    const std::map<std::uint32_t, numeric::Census>& census,
+                                    const std::set<std::string>& changed) {
+    std::vector<OddTensor> all;
     for (const auto& [at, found] : census) {
         const plan::WrittenTensor& tensor = tensors[at];
         const bool is_uniform = found.is_constant && is_matrix(tensor.shape);
@@ -174,18 +174,18 @@ Sanity judge_census(const plan::WrittenTensors& tensors,
             zeros_text(tensor.shape, found)};
         if (odd.n_nan > 0 || odd.n_inf > 0 || odd.is_zero || odd.is_constant ||
             odd.is_mostly_zero) {
-            sanity.tensors.push_back(odd);
+            all.push_back(odd);
         }
     }
-    return sanity;
+    return all;
 }
 
-std::vector<Warning> sanity_warnings(const Sanity& sanity, const std::string& noun) {
+std::vector<Warning> sanity_warnings(const std::vector<OddTensor>& all, const std::string& noun) {
     std::vector<Warning> warnings;
     for (const OddityKind& kind : kKinds) {
         std::vector<std::string> tensors;
         std::string first;
-        for (const OddTensor& odd : sanity.tensors) {
+        for (const OddTensor& odd : all) {
             if (!kind.has(odd)) {
                 continue;
             }
@@ -205,15 +205,15 @@ std::vector<Warning> sanity_warnings(const Sanity& sanity, const std::string& no
 
 std::vector<Warning> factor_warnings(const plan::WrittenTensors& tensors,
                                      const std::map<std::uint32_t, numeric::Census>& census) {
-    Sanity sanity = judge_census(tensors, census);
-    std::erase_if(sanity.tensors, [](const OddTensor& odd) {
+    std::vector<OddTensor> all = judge_census(tensors, census);
+    std::erase_if(all, [](const OddTensor& odd) {
         return !is_factor(odd.name) || !(odd.is_zero || odd.is_mostly_zero);
     });
-    for (OddTensor& odd : sanity.tensors) {
+    for (OddTensor& odd : all) {
         odd.n_nan = 0;
         odd.n_inf = 0;
     }
-    return sanity_warnings(sanity, "folded factor");
+    return sanity_warnings(all, "folded factor");
 }
 
 bool is_telling(const std::string& variable) {

@@ -25,8 +25,6 @@
 #include "publish/run_facts.hpp"
 #include "shardweld/error.hpp"
 
-#include "file_hashes.hpp"
-
 namespace shardweld::catalogue {
 struct Catalogue;
 }  // namespace shardweld::catalogue
@@ -81,25 +79,20 @@ struct OddTensor {
     std::string zeros = {};       ///< how much of it is 0: "48 of 64 rows"
 };
 
-/// What the values of the output look like.
-struct Sanity {
-    bool is_checked = false;
-    std::vector<OddTensor> tensors;  ///< in the order of the targets
-};
-
 /// What is odd about the census of some targets. NaNs and infinities are odd everywhere. All zeros
 /// and one value are odd where two extents at least are larger than one: norms of ones, biases of
 /// zeros and scalars are normal. So are norms of zeros, where models store their distance from one
 /// (Gemma, Qwen3-Next), and exponents (f8_e8m0) that are all alike. All zeros are odd everywhere
 /// among the names in `changed`: the model that was trained had something there. Trained factors of
-/// an adapter hold hardly a zero: where most are, the rows of some ranks were lost.
-Sanity judge_census(const plan::WrittenTensors& tensors,
-                    const std::map<std::uint32_t, numeric::Census>& census,
-                    const std::set<std::string>& changed = {});
+/// an adapter hold hardly a zero: where most are, the rows of some ranks were lost. In the order of
+/// the targets.
+std::vector<OddTensor> judge_census(const plan::WrittenTensors& tensors,
+                                    const std::map<std::uint32_t, numeric::Census>& census,
+                                    const std::set<std::string>& changed = {});
 
 /// One warning or, of zeros, two for each kind of oddity (`nan_values`, `inf_values`, `all_zero`,
 /// `constant`, `mostly_zero`), which names the first tensors that have it.
-std::vector<Warning> sanity_warnings(const Sanity& sanity,
+std::vector<Warning> sanity_warnings(const std::vector<OddTensor>& all,
                                      const std::string& noun = "written tensor");
 
 /// Warnings about factors that are folded, and so are in no output: zeros only.
@@ -153,6 +146,14 @@ struct TensorEntry {
     std::vector<std::string> factors = {};  ///< of an adapter that are folded into it
 };
 
+/// A file of a model.
+struct FileEntry {
+    std::string name;  ///< relative to the model's directory
+    Bytes bytes = 0;
+    std::string sha256;     ///< in hex; "" when not computed
+    std::string rest = {};  ///< of what is no tensor in it, as rest_digests has it; "" likewise
+};
+
 /// A checkpoint that was read.
 struct InputReport {
     std::string directory;
@@ -190,11 +191,26 @@ struct MadeOf {
     std::vector<publish::InputFact> inputs;
 };
 
+/// How large a model is, whatever it is written as.
+struct ModelSize {
+    Index parameters = 0;       ///< of the model; scales of codes are none
+    Index adapter = 0;          ///< of an adapter that is written beside it
+    std::size_t states = 0;     ///< tensors of an optimizer that are written beside it
+    std::size_t n_encoded = 0;  ///< weights that are written as codes
+    std::string encoding;       ///< of these, "" for none
+    std::vector<DType> dtypes;  ///< of all others, that of most bytes first
+
+    /// "155,584 parameters, bfloat16".
+    [[nodiscard]] std::string text() const;
+};
+
 /// What concerns one output.
 struct OutputReport {
     JobOutput asked;
     std::string target;       ///< its directory, as it was given; "" if nothing is written
+    std::string format;       ///< of its files: "safetensors", ...
     std::string model_class;  ///< as config.json names it; "" if unknown
+    ModelSize size;
     std::string plan_hash;
     Bytes metadata_bytes = 0;  ///< that the plan holds on each rank
     /// Whose quotas were looked at; empty: they are unknown.
@@ -207,7 +223,7 @@ struct OutputReport {
     std::vector<FileEntry> files;         ///< of weights; all, with their checksums, under --sha256
     std::vector<std::string> side_files;  ///< what else was written, by name
     std::vector<TensorEntry> tensors;
-    Sanity sanity;
+    std::optional<std::vector<OddTensor>> odd;  ///< of tensors; nullopt: nobody has looked
     std::optional<BaseSummary> base;    ///< of the first output, when it was compared with --base
     std::vector<Warning> own_warnings;  ///< about this output, where it is not the first
     std::string root;                   ///< digest over all tensors, "" when not computed

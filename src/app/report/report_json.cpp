@@ -29,17 +29,13 @@ namespace {
 
 using nlohmann::ordered_json;
 
-ordered_json phases_json(const std::vector<Phase>& phases) {
-    ordered_json list = ordered_json::array();
-    for (const Phase& phase : phases) {
-        list.push_back({{"name", phase.name},
-                        {"wall_s", phase.wall_s},
-                        {"cpu_s", phase.cpu_s},
-                        {"bytes_read", phase.bytes_read},
-                        {"bytes_written", phase.bytes_written},
-                        {"bytes_sent", phase.bytes_sent}});
-    }
-    return list;
+ordered_json phase_json(const Phase& phase) {
+    return {{"name", phase.name},
+            {"wall_s", phase.wall_s},
+            {"cpu_s", phase.cpu_s},
+            {"bytes_read", phase.bytes_read},
+            {"bytes_written", phase.bytes_written},
+            {"bytes_sent", phase.bytes_sent}};
 }
 
 /// What a rank took, phase by phase; null where it is not known.
@@ -47,11 +43,9 @@ ordered_json times_json(const RunReport& report, std::size_t rank) {
     if (rank >= report.rank_phases.size()) {
         return {};
     }
-    ordered_json list = ordered_json::array();
-    for (const Phase& phase : report.rank_phases[rank]) {
-        list.push_back({{"name", phase.name}, {"wall_s", phase.wall_s}});
-    }
-    return list;
+    return collect_list(report.rank_phases[rank], [](const Phase& phase) -> ordered_json {
+        return {{"name", phase.name}, {"wall_s", phase.wall_s}};
+    });
 }
 
 ordered_json ranks_json(const RunReport& run, const OutputReport& output) {
@@ -98,16 +92,10 @@ ordered_json environment_json(const RunReport& report) {
             {"variables", ordered_json(how.variables)}};
 }
 
-ordered_json stamps_json(const std::optional<MadeOf>& made_of) {
-    ordered_json list = ordered_json::array();
-    if (made_of) {
-        for (const publish::InputFact& input : made_of->inputs) {
-            list.push_back({{"name", input.name},
-                            {"bytes", input.stamp.size},
-                            {"modified_ns", input.stamp.modified_ns}});
-        }
-    }
-    return list;
+ordered_json stamp_json(const publish::InputFact& input) {
+    return {{"name", input.name},
+            {"bytes", input.stamp.size},
+            {"modified_ns", input.stamp.modified_ns}};
 }
 
 ordered_json output_json(const std::optional<MadeOf>& made_of) {
@@ -327,10 +315,6 @@ ordered_json json_of(const OddTensor& tensor) {
             {"mostly_zero", tensor.is_mostly_zero}};
 }
 
-ordered_json json_of(const Sanity& sanity) {
-    return {{"checked", sanity.is_checked}, {"tensors", json_list(sanity.tensors)}};
-}
-
 ordered_json json_of(const BaseSummary& base) {
     ordered_json json = {{"dir", base.directory},
                          {"compared", base.n_compared},
@@ -353,11 +337,7 @@ ordered_json quotas_json(const std::optional<std::vector<std::string>>& quotas) 
 
 template <typename T>
 ordered_json json_list(const std::vector<T>& values) {
-    ordered_json list = ordered_json::array();
-    for (const T& value : values) {
-        list.push_back(json_of(value));
-    }
-    return list;
+    return collect_list(values, [](const T& value) { return json_of(value); });
 }
 
 template ordered_json json_list(const std::vector<TensorEntry>& values);
@@ -382,7 +362,7 @@ ordered_json input_json(const RunReport& run, const OutputReport& output) {
             {"bytes", run.input.bytes},
             {"metadata_reads", run.metadata_reads},
             {"sha256", json_list(run.input_sums)},
-            {"stamps", stamps_json(output.made_of)}};
+            {"stamps", collect_list(output.made_of.value_or(MadeOf()).inputs, stamp_json)}};
 }
 
 }  // namespace
@@ -414,7 +394,7 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
         {"metadata_bytes", output.metadata_bytes},
         {"once_a_node", run.is_planned_once ? ordered_json(*run.is_planned_once) : ordered_json()}};
     json["quotas"] = quotas_json(output.quotas);
-    json["phases"] = phases_json(run.phases);
+    json["phases"] = collect_list(run.phases, phase_json);
     json["resume"] = output.resumed
                          ? ordered_json({{"blocks_reused", output.resumed->blocks_reused},
                                          {"bytes_reused", output.resumed->bytes_reused},
@@ -430,7 +410,8 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     json["files"] = json_list(output.files);
     json["side_files"] = output.side_files;
     json["tensors"] = json_list(output.tensors);
-    json["sanity"] = json_of(output.sanity);
+    json["sanity"] = {{"checked", output.odd.has_value()},
+                      {"tensors", json_list(output.odd.value_or(std::vector<OddTensor>()))}};
     json["base"] = output.base ? json_of(*output.base) : ordered_json();
     json["warnings"] = json_list(all_warnings(run, output));
     json["root"] = known(output.root);

@@ -26,7 +26,6 @@ nlohmann::ordered_json json_of(const MixedInput& mixed);
 nlohmann::ordered_json json_of(const Warning& warning);
 nlohmann::ordered_json json_of(const FileEntry& file);
 nlohmann::ordered_json json_of(const OddTensor& tensor);
-nlohmann::ordered_json json_of(const Sanity& sanity);
 nlohmann::ordered_json json_of(const BaseSummary& base);
 
 /// Names, or null where none are known.

@@ -16,13 +16,12 @@ namespace shardweld::app {
 namespace {
 
 /// Parts of the size that is read at once have a checksum each, and those one of their own.
-std::string rest_digest(const io::InputFile& file, const FileWithTensors& parts,
+std::string rest_digest(const io::InputFile& file, const std::vector<plan::OutputRange>& tensors,
                         const std::function<void(Bytes)>& before_part) {
     constexpr Bytes kPart = Bytes{256} << 10U;
     std::vector<std::byte> part;
     std::vector<std::byte> digests;
-    for (const plan::OutputRange& gap :
-         plan::without({0, file.size()}, plan::united(parts.tensors))) {
+    for (const plan::OutputRange& gap : plan::without({0, file.size()}, plan::united(tensors))) {
         for (Bytes at = gap.begin; at < gap.end; at += part.size()) {
             part.resize(std::min(kPart, gap.end - at));
             before_part(part.size());
@@ -36,42 +35,43 @@ std::string rest_digest(const io::InputFile& file, const FileWithTensors& parts,
 
 }  // namespace
 
-std::vector<std::string> rest_digests(mpi::Comm& comm, const std::vector<FileWithTensors>& files,
-                                      const Hashing& hashing) {
-    std::map<std::size_t, std::string> mine;
-    mpi::run_freely(comm, hashing.why_stop, [&](const mpi::OnStep& step) {
+std::map<std::string, std::string> rest_digests(const Run& run, const TensorsInFiles& files,
+                                                const OpenFile& open,
+                                                const mpi::WhyStop& why_stop) {
+    mpi::Comm& comm = run.comm;
+    std::map<std::string, std::string> mine;
+    mpi::run_freely(comm, why_stop, [&](const mpi::OnStep& step) {
         const auto before_part = [&](Bytes bytes) {
             step();
-            if (hashing.throttle != nullptr) {
-                hashing.throttle->wait_for(bytes);
+            if (run.throttle) {
+                run.throttle->wait_for(bytes);
             }
         };
-        for (auto at = static_cast<std::size_t>(comm.rank()); at < files.size();
-             at += static_cast<std::size_t>(comm.size())) {
+        int reader = 0;  // ranks take turns
+        for (const auto& [name, tensors] : files) {
+            const bool is_mine = reader == comm.rank();
+            reader = (reader + 1) % comm.size();
+            if (!is_mine) {
+                continue;
+            }
             step();
-            if (const auto file = hashing.open(files[at].name)) {
-                mine[at] = rest_digest(*file, files[at], before_part);
+            if (const auto file = open(name)) {
+                mine[name] = rest_digest(*file, tensors, before_part);
             }
         }
     });
-    std::vector<std::string> digests(files.size());
+    std::map<std::string, std::string> digests;
     for (auto& part : mpi::gather(comm, mine)) {
-        for (auto& [file, digest] : part) {
-            digests[file] = std::move(digest);
-        }
+        digests.merge(part);
     }
     return digests;
 }
 
 std::vector<std::string> rest_differences(const std::vector<FileEntry>& reported,
-                                          const std::vector<FileEntry>& found) {
-    std::map<std::string, std::string> there;
-    for (const FileEntry& file : found) {
-        there[file.name] = file.rest;
-    }
+                                          const std::map<std::string, std::string>& found) {
     std::vector<std::string> lines;
     for (const FileEntry& expected : reported) {
-        const std::string& rest = there[expected.name];
+        const std::string rest = copy_or(find_value(found, expected.name), "");
         if (expected.rest.empty() || rest == expected.rest) {
             continue;
         }

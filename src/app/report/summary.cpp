@@ -126,49 +126,45 @@ bool is_served(const std::string& model_class) {
            model_class.ends_with("ForConditionalGeneration");
 }
 
-std::string load_command(const Finished& finished) {
-    const std::string target = finished.target.string();
-    if (is_served(finished.model_class)) {
+std::string load_command(const OutputReport& report) {
+    const std::string target = report.asked.directory.string();
+    if (is_served(report.model_class)) {
         return "vllm serve " + process::shell_word(target);
     }
     return is_plain(target)
-               ? "python3 -c 'from transformers import " + loader_of(finished.model_class) +
+               ? "python3 -c 'from transformers import " + loader_of(report.model_class) +
                      " as M; M.from_pretrained(\"" + target + "\")'"
                : "";
 }
 
-std::string check_command(const Finished& finished) {
-    const char* const where = finished.format == "gguf"         ? " --target llama.cpp"
-                              : is_served(finished.model_class) ? " --target vllm"
-                                                                : "";
-    return "shardweld check " + process::shell_word(finished.target.string()) + where;
-}
-
-/// Whether it is a training checkpoint (outputs/training.hpp), which no program serves.
-bool is_training(const Finished& finished) {
-    return finished.format == "torch" || finished.format == "dcp" || finished.format == "template";
+std::string check_command(const OutputReport& report) {
+    const char* const where = report.format == "gguf"         ? " --target llama.cpp"
+                              : is_served(report.model_class) ? " --target vllm"
+                                                              : "";
+    return "shardweld check " + process::shell_word(report.asked.directory.string()) + where;
 }
 
 /// Commands that end with the trained model in memory; none where it is not known how.
-std::vector<std::string> next_commands(const OutputReport& report, const Finished& finished) {
+std::vector<std::string> next_commands(const OutputReport& report) {
     std::vector<std::string> commands;
-    if (finished.format == "gguf") {
+    if (report.format == "gguf") {
         const std::string file = report.files.empty() ? "" : report.files.front().name;
-        commands = {check_command(finished),
-                    "llama-cli -m " + process::shell_word((finished.target / file).string())};
-    } else if (has(report, "config.json") && finished.format != "hdf5") {
-        commands = {check_command(finished), load_command(finished)};
+        commands = {
+            check_command(report),
+            "llama-cli -m " + process::shell_word((report.asked.directory / file).string())};
+    } else if (has(report, "config.json") && report.format != "hdf5") {
+        commands = {check_command(report), load_command(report)};
     }
     std::erase(commands, "");
     return commands;
 }
 
 /// Python that loads an adapter on its base, which is without it.
-std::string peft_lines(const Finished& finished, bool has_base) {
+std::string peft_lines(const OutputReport& report, bool has_base) {
     // Adapters whose base is not known are mostly of language models.
     const std::string loader =
-        loader_of(finished.model_class.empty() ? "ForCausalLM" : finished.model_class);
-    const fs::path& target = finished.target;
+        loader_of(report.model_class.empty() ? "ForCausalLM" : report.model_class);
+    const fs::path& target = report.asked.directory;
     const std::string base = has_base ? target.string() : "the base model";
     const auto quoted = [](const std::string& path) { return nlohmann::json(path).dump(); };
     return "\n        from transformers import " + loader +
@@ -179,28 +175,35 @@ std::string peft_lines(const Finished& finished, bool has_base) {
            quoted((target / "lora_adapter").string()) + ")";
 }
 
-Headline next_line(const OutputReport& report, const Finished& finished) {
+Headline next_line(const OutputReport& report) {
     Headline line{"next", "", "", true};
-    const bool has_base = finished.size.parameters > 0;
-    if (finished.size.adapter > 0) {
-        line.subject = has_base ? "the base in " + finished.target.string() +
-                                      " is without the adapter; load both"
+    const std::string target = report.asked.directory.string();
+    const bool has_base = report.size.parameters > 0;
+    if (report.size.adapter > 0) {
+        line.subject = has_base ? "the base in " + target + " is without the adapter; load both"
                                 : "load the adapter on its base";
-        line.rest = ":" + peft_lines(finished, has_base) +
-                    "\n      or merge again with --lora fold" + (has_base ? "" : " --base DIR") +
-                    ", which adds the adapter to the weights";
+        line.rest = ":" + peft_lines(report, has_base) + "\n      or merge again with --lora fold" +
+                    (has_base ? "" : " --base DIR") + ", which adds the adapter to the weights";
         return line;
     }
-    if (is_training(finished)) {
-        const std::string target = process::shell_word(finished.target.string());
-        line.subject = "shardweld verify " + target;
+    if (report.asked.is_training()) {
+        const std::string word = process::shell_word(target);
+        line.subject = "shardweld verify " + word;
         line.rest = has(report, "latest_checkpointed_iteration.txt")
-                        ? ", then train with --load " + target
+                        ? ", then train with --load " + word
                         : ", then train from it";
         return line;
     }
-    line.subject = joined(next_commands(report, finished), " && ");
+    line.subject = joined(next_commands(report), " && ");
     return line;
+}
+
+/// "fp8-channel", "float32"; "as stored" where nothing is asked for.
+std::string form_of(const JobOutput& output) {
+    return output.is_training() ? output.form
+           : output.quantise    ? std::string(facts_of(*output.quantise).name)
+           : output.dtype       ? torch_name(*output.dtype)
+                                : "as stored";
 }
 
 std::string hosts_text(const RunReport& report) {
@@ -254,22 +257,24 @@ Headline model_line(const std::string& model_class, const ModelSize& size) {
 }
 
 std::vector<Headline> summary_lines(const RunReport& run, const OutputReport& report,
-                                    const std::vector<Phase>& phases, const Finished& finished) {
+                                    const std::vector<Phase>& phases,
+                                    const std::string& checksums) {
+    const bool is_first = &report == &run.outputs.front();
     const Totals totals = totals_of(report, phases);
     std::vector<std::string> files{weights_text(report, totals.bytes)};
     append_all(files, report.side_files);
     const std::size_t n_warnings = all_warnings(run, report).size();
     const bool has_tokenizer = publish::has_tokenizer(report.side_files) ||
-                               finished.format == "gguf" || finished.size.parameters == 0;
+                               report.format == "gguf" || report.size.parameters == 0;
     std::vector<Headline> lines{
-        {"wrote", finished.target.string(),
-         (finished.form.empty() ? "" : " (" + finished.form + ")") + " in " +
+        {"wrote", report.asked.directory.string(),
+         (is_first ? "" : " (" + form_of(report.asked) + ")") + " in " +
              seconds_text(totals.seconds) + ": " + joined(files, ", ") +
              (has_tokenizer ? "" : " (no tokenizer)") +
-             (finished.keeps_report ? ", " + std::string(publish::kKeptReport) : "") + "; " +
-             finished.checksums + (n_warnings == 0 ? "" : "; " + counted(n_warnings, "warning"))}};
-    if (finished.form.empty()) {
-        lines.push_back(next_line(report, finished));
+             (report.asked.keeps_report ? ", " + std::string(publish::kKeptReport) : "") + "; " +
+             checksums + (n_warnings == 0 ? "" : "; " + counted(n_warnings, "warning"))}};
+    if (is_first) {
+        lines.push_back(next_line(report));
         if (lines.back().subject.empty()) {
             lines.pop_back();
         }
@@ -296,12 +301,8 @@ std::string merged_json(const RunReport& run, const std::vector<Phase>& phases) 
     ordered_json outputs = ordered_json::array();
     std::size_t n_warnings = 0;
     for (const OutputReport& report : run.outputs) {
-        ordered_json files = ordered_json::array();
-        for (const FileEntry& file : report.files) {
-            files.push_back(file.name);
-        }
         outputs.push_back({{"dir", report.asked.directory.string()},
-                           {"files", std::move(files)},
+                           {"files", collect_list(report.files, &FileEntry::name)},
                            {"side_files", report.side_files},
                            {"tensors", report.tensors.size()},
                            {"bytes", totals_of(report, phases).bytes}});
@@ -317,15 +318,15 @@ std::string merged_json(const RunReport& run, const std::vector<Phase>& phases) 
 }
 
 std::string summary_json(const RunReport& run, const OutputReport& report,
-                         const std::vector<Phase>& phases, const Finished& finished) {
+                         const std::vector<Phase>& phases) {
     const Totals totals = totals_of(report, phases);
     const nlohmann::ordered_json json = {
         {"event", "summary"},
-        {"target", finished.target.string()},
-        {"model_class", finished.model_class},
-        {"parameters", finished.size.parameters},
-        {"adapter_parameters", finished.size.adapter},
-        {"optimizer_states", finished.size.states},
+        {"target", report.asked.directory.string()},
+        {"model_class", report.model_class},
+        {"parameters", report.size.parameters},
+        {"adapter_parameters", report.size.adapter},
+        {"optimizer_states", report.size.states},
         {"dtypes", totals.dtypes},
         {"files", report.files.size()},
         {"bytes", totals.bytes},
@@ -333,7 +334,7 @@ std::string summary_json(const RunReport& run, const OutputReport& report,
         {"side_files", report.side_files},
         {"has_tokenizer", publish::has_tokenizer(report.side_files)},
         {"warnings", all_warnings(run, report).size()},
-        {"next", next_commands(report, finished)}};
+        {"next", next_commands(report)}};
     return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 

@@ -84,12 +84,6 @@ enum class Lora {
     drop,   ///< left out
 };
 
-/// Which names the written tensors get.
-enum class TensorNames {
-    hub,     ///< those save_pretrained writes
-    module,  ///< those of the checkpoint's module tree
-};
-
 /// When the checksums of torch's records are held against their bytes.
 enum class CheckCrc {
     before,  ///< all are read once more before anything is written
@@ -135,7 +129,7 @@ struct Respelling {
 
 /// How a model is to be understood and made, beyond what its files say.
 struct JobModel {
-    TensorNames names = TensorNames::hub;
+    bool has_module_names = false;    ///< of the checkpoint's module tree; else save_pretrained's
     bool is_tied = false;             ///< head and embedding are one, whatever config.json says
     bool is_value = false;            ///< it classifies tokens
     std::optional<Index> vocab_size;  ///< instead of config.json's

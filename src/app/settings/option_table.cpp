@@ -179,8 +179,7 @@ const std::vector<OptionRow>& option_rows() {
         {"names", "KIND", kModel | kFinished, "Model",
          "tensor names: hub (default: as save_pretrained writes them) or module (as the checkpoint "
          "has them, without the prefixes of training frameworks)",
-         word<&JobModel::names>({{"hub", TensorNames::hub}, {"module", TensorNames::module}}),
-         output},
+         word<&JobModel::has_module_names>({{"hub", false}, {"module", true}}), output},
         {"include", "REGEX", kModel | kFinished, "Model",
          "write only tensors whose names match REGEX; config and tokenizer stay as they are",
          value<&Selection::include>(expression_in), output},

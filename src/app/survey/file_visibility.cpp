@@ -49,7 +49,7 @@ std::string mounts_below(const fs::path& directory) {
 }
 
 /// Equal for ranks that see the same files. Hosts may have one name, so their boots count, too.
-std::string view_key(const mpi::Comm& comm, const fs::path& directory, Links links) {
+std::string view_key(const mpi::Comm& comm, const fs::path& directory, bool has_links_outside) {
     std::string key = comm.host() + " " + boot_id();
     struct stat status {};
     if (stat(directory.c_str(), &status) == 0) {
@@ -57,7 +57,7 @@ std::string view_key(const mpi::Comm& comm, const fs::path& directory, Links lin
                mounts_below(directory);
     }
     std::error_code unknown;
-    if (links == Links::lead_out) {
+    if (has_links_outside) {
         key += "\n" + fs::read_symlink("/proc/self/ns/mnt", unknown).string();
     }
     return key;
@@ -169,8 +169,8 @@ bool cannot_read(const fs::path& file) {
 
 }  // namespace
 
-HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links) {
-    const std::string key = view_key(comm, directory, links);
+HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, bool has_links_outside) {
+    const std::string key = view_key(comm, directory, has_links_outside);
     HostGroups hosts;
     std::map<std::string, std::uint32_t> groups;
     const auto keys = mpi::gather(comm, std::pair(key, comm.host()));

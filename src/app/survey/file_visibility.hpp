@@ -34,12 +34,9 @@ struct HostGroups {
     }
 };
 
-/// Whether what links lead to out of the directory is seen alike.
-enum class Links { stay_inside, lead_out };
-
 /// Collective. Groups the ranks by host, identity of the directory and mounts below it; where links
 /// lead out of it also by mount namespace, for each may have other files there.
-HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, Links links);
+HostGroups host_groups(mpi::Comm& comm, const fs::path& directory, bool has_links_outside);
 
 /// What the system says about a file.
 struct FileStatus {

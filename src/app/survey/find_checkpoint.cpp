@@ -106,7 +106,7 @@ struct Finding {
     fs::path directory;                 ///< asked for by that leader
     Error failure{ErrorCode::ok, ""};   ///< where there is no location
     int home = 0;                       ///< that leader; of all the one whose location it is
-    Links links = Links::stay_inside;
+    bool has_links_outside = false;
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.location, self.unlisted, self.directory, self.failure);
@@ -169,7 +169,7 @@ Finding find_location(mpi::Comm& comm, const formats::JobInput& request, const H
     std::optional<Finding> failure;
     std::set<std::string> shard_files;
     std::map<std::string, Bytes> neighbours;
-    Links links = Links::stay_inside;
+    bool has_links_outside = false;
     for (const int leader : hosts.leaders) {
         Finding finding = std::move(all[static_cast<std::size_t>(leader)]);
         if (!finding.location) {
@@ -186,9 +186,7 @@ Finding find_location(mpi::Comm& comm, const formats::JobInput& request, const H
                             finding.location->format,
                         "remove the stale copies: the nodes hold different checkpoints");
         }
-        if (finding.location->warnings.contains(kLinksOutside)) {
-            links = Links::lead_out;
-        }
+        has_links_outside = has_links_outside || finding.location->warnings.contains(kLinksOutside);
         shard_files.insert(finding.location->shard_files.begin(),
                            finding.location->shard_files.end());
         for (const formats::Neighbour& neighbour : finding.location->neighbours) {
@@ -208,7 +206,7 @@ Finding find_location(mpi::Comm& comm, const formats::JobInput& request, const H
     std::ranges::sort(location.shard_files, natural_less);
     join_neighbours(neighbours, location);
     rebase(location, first->directory, own);
-    first->links = links;
+    first->has_links_outside = has_links_outside;
     return *std::move(first);
 }
 
@@ -266,10 +264,10 @@ Checkpoint find_checkpoint(mpi::Comm& comm, const formats::JobInput& asked) {
     formats::JobInput request = asked;
     request.directory =
         mpi::collectively_get(comm, [&] { return formats::named_directory(request.directory); });
-    HostGroups hosts = host_groups(comm, request.directory, Links::stay_inside);
+    HostGroups hosts = host_groups(comm, request.directory, false);
     Finding at = find_location(comm, request, hosts);
-    if (at.links == Links::lead_out) {
-        hosts = host_groups(comm, request.directory, at.links);
+    if (at.has_links_outside) {
+        hosts = host_groups(comm, request.directory, true);
         at = find_location(comm, request, hosts);
     }
     Checkpoint found{asked.use, asked.directory, *std::move(at.location), at.home};

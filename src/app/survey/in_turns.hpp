@@ -12,13 +12,10 @@ namespace shardweld::app {
 /// file system far away, so cores do not limit them, but what its servers bear.
 std::size_t reading_threads(Index ranks_on_node, std::size_t n_files);
 
-/// The thread that has the turn: the caller's own, which alone may talk to other ranks, or another.
-enum class Turn { own, other };
-
 /// Calls `work` for each of 0 to n - 1 once, and begins them in this order. Up to `n_threads` take
-/// turns, the caller's among them, where there is memory for them. Throws what the first that fails
-/// throws; later ones may be left out then.
+/// turns, the caller's among them, where there is memory for them; that alone may talk to other
+/// ranks. Throws what the first that fails throws; later ones may be left out then.
 void in_turns(std::size_t n, std::size_t n_threads,
-              const std::function<void(std::size_t at, Turn turn)>& work);
+              const std::function<void(std::size_t at, bool is_callers)>& work);
 
 }  // namespace shardweld::app

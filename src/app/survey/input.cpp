@@ -58,8 +58,8 @@ std::vector<FileEntry> hashed_together(const Run& run, Checkpoint& found,
     const auto open = [&](const std::string& name) {
         return std::optional(io::InputFile::open(found.location.directory / name));
     };
-    hash_files(run.comm, files, ranks_for_all(sizes, found.visibility.hosts()),
-               {open, run.throttle.get(), {}, shown(*run.progress, "checking SHA-256")});
+    hash_files(run, "checking SHA-256", files, ranks_for_all(sizes, found.visibility.hosts()), open,
+               {});
     run.progress->end();
     std::ranges::sort(files, {}, &FileEntry::name);
     return files;

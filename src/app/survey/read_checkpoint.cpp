@@ -34,26 +34,18 @@ std::uint64_t hash_of(const Tensor& tensor) {
     return print.value();
 }
 
-/// What one file's metadata say, as it is read.
-struct FileSays {
-    Fingerprint print;
-    bool has_all_checksums = true;
-
-    void add(std::uint64_t tensor, const catalogue::Piece& piece) {
-        print.add(tensor);
-        for (const std::uint64_t number :
-             {std::uint64_t{piece.replica}, piece.base, piece.storage_bytes,
-              static_cast<std::uint64_t>(piece.patch.offset), std::uint64_t{piece.crc32}}) {
-            print.add(number);
-        }
-        for (const layout::Axis& axis : piece.patch.axes) {
-            for (const Index number : {axis.lo, axis.extent, axis.stride}) {
-                print.add(static_cast<std::uint64_t>(number));
-            }
-        }
-        has_all_checksums = has_all_checksums && piece.crc32 != 0;
+void add_piece(const catalogue::Piece& piece, Fingerprint& print) {
+    for (const std::uint64_t number :
+         {std::uint64_t{piece.replica}, piece.base, piece.storage_bytes,
+          static_cast<std::uint64_t>(piece.patch.offset), std::uint64_t{piece.crc32}}) {
+        print.add(number);
     }
-};
+    for (const layout::Axis& axis : piece.patch.axes) {
+        for (const Index number : {axis.lo, axis.extent, axis.stride}) {
+            print.add(static_cast<std::uint64_t>(number));
+        }
+    }
+}
 
 void show_progress(const mpi::OnShare& on_scan, std::size_t n_begun, std::size_t n_own,
                    std::size_t n_all) {
@@ -77,8 +69,8 @@ std::vector<formats::Scan> share_scans(mpi::Comm& comm, const Checkpoint& found,
     }
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
         in_turns(mine.size(), reading_threads(hosts.n_beside(comm.rank()), mine.size()),
-                 [&](std::size_t at, Turn turn) {
-                     if (turn == Turn::own) {
+                 [&](std::size_t at, bool is_callers) {
+                     if (is_callers) {
                          step();
                          show_progress(on_scan, at, mine.size(), files.size());
                      }
@@ -145,9 +137,9 @@ void resolve_all(mpi::Comm& comm, const HostGroups& hosts, const SizesByGroup& s
     }
     std::vector<formats::Resolution> found(parts.size());
     mpi::collectively_in_steps(comm, [&](const mpi::OnStep& step) {
-        in_turns(parts.size(), n_threads, [&](std::size_t at, Turn turn) {
+        in_turns(parts.size(), n_threads, [&](std::size_t at, bool is_callers) {
             found[at] = format.resolve(location, catalogue, parts[at],
-                                       turn == Turn::own ? step : mpi::OnStep([] {}));
+                                       is_callers ? step : mpi::OnStep([] {}));
         });
     });
     std::vector<formats::Resolution> resolutions;
@@ -250,19 +242,26 @@ plan::Visibility seen_by_both(const plan::Visibility& a, const plan::Visibility&
 }  // namespace
 
 std::vector<InputDigest> digests_of(const catalogue::Catalogue& catalogue) {
-    std::vector<FileSays> files(catalogue.files.size());
+    std::vector<Fingerprint> prints(catalogue.files.size());
+    std::vector<InputDigest> digests(catalogue.files.size());
+    const auto add = [&](std::uint64_t tensor, const catalogue::Piece& piece) {
+        Fingerprint& print = prints.at(piece.file);
+        print.add(tensor);
+        add_piece(piece, print);
+        digests[piece.file].has_all_checksums &= piece.crc32 != 0;
+    };
     catalogue::each_tensor(catalogue, [&](const catalogue::Tensor& tensor) {
         const std::uint64_t hash = hash_of(tensor);
         for (const catalogue::Piece& piece : tensor.pieces) {
-            files.at(piece.file).add(hash, piece);
+            add(hash, piece);
         }
     });
-    catalogue::each_shard(catalogue, [&](const catalogue::Shard& shard) {
-        files.at(shard.piece.file).add(hash_of(shard), shard.piece);
-    });
-    return collect_list(files, [&](const FileSays& file) {
-        return InputDigest{file.print.value(), file.has_all_checksums};
-    });
+    catalogue::each_shard(catalogue,
+                          [&](const catalogue::Shard& shard) { add(hash_of(shard), shard.piece); });
+    for (const std::size_t file : indices(prints)) {
+        digests[file].value = prints[file].value();
+    }
+    return digests;
 }
 
 void read_checkpoint(mpi::Comm& comm, Checkpoint& found, const mpi::OnShare& on_scan) {

@@ -24,22 +24,22 @@ constexpr double kToolSeconds = 60;
 constexpr Bytes kSmallFile = 65536;
 constexpr Bytes kStatBlock = 512;
 
-/// A tool that tells of released files.
-struct ArchiveTool {
-    fs::path program;
-    std::vector<std::string> options;
-    bool is_of_lustre = false;
-};
+constexpr const char* kAskLustre = "hsm_state";
 
-std::optional<ArchiveTool> find_archive_tool() {
+/// What tells of released files, without their names.
+std::optional<process::Process> find_archive_tool() {
     const std::string path = variable("PATH").value_or("");
     if (auto lfs = process::find_program("lfs", path)) {
-        return ArchiveTool{*std::move(lfs), {"hsm_state"}, true};
+        return process::Process{*std::move(lfs), {kAskLustre}, {}, kToolSeconds, {}};
     }
     if (auto attributes = process::find_program("mmlsattr", path + ":/usr/lpp/mmfs/bin")) {
-        return ArchiveTool{*std::move(attributes), {"-L"}, false};
+        return process::Process{*std::move(attributes), {"-L"}, {}, kToolSeconds, {}};
     }
     return std::nullopt;
+}
+
+bool is_of_lustre(const process::Process& tool) {
+    return tool.arguments.front() == kAskLustre;
 }
 
 /// Whether less than a quarter of a file lies on disk: released files, and sparse ones.
@@ -51,38 +51,27 @@ bool is_mostly_elsewhere(const fs::path& file) {
                static_cast<Bytes>(status.st_size) / 4;
 }
 
-/// What `mmlsattr -L` prints of a file begins with its name.
-class GpfsLines {
-  public:
-    void add(const std::string& line, std::vector<std::string>& released) {
-        constexpr std::string_view kName = "file name:";
-        if (line.starts_with(kName)) {
-            file_ = trim(std::string_view(line).substr(kName.size()));
-        } else if (has_part(line, "ttributes:") && has_part(line, "OFFLINE")) {
-            released.push_back(file_);
-        }
-    }
-
-  private:
-    std::string file_;
-};
-
 /// The paths among these that the tool calls released; none where it does not answer.
-std::vector<std::string> ask_archive(const ArchiveTool& tool,
+std::vector<std::string> ask_archive(const process::Process& tool,
                                      const std::vector<std::string>& paths) {
+    constexpr std::string_view kName = "file name:";
     std::vector<std::string> released;
     for (std::size_t begin = 0; begin < paths.size(); begin += kAskedTogether) {
-        process::Process ask{tool.program, tool.options, {}, kToolSeconds, {}};
+        process::Process ask = tool;
         const std::size_t end = std::min(paths.size(), begin + kAskedTogether);
         ask.arguments.insert(ask.arguments.end(),
                              paths.begin() + static_cast<std::ptrdiff_t>(begin),
                              paths.begin() + static_cast<std::ptrdiff_t>(end));
-        GpfsLines lines;
+        std::string told;  // what `mmlsattr -L` prints of a file begins with its name
         ask.on_line = [&](std::string_view line) {
-            if (!tool.is_of_lustre) {
-                lines.add(std::string(line), released);
-            } else if (std::string file = released_in(std::string(line)); !file.empty()) {
-                released.push_back(std::move(file));
+            if (is_of_lustre(tool)) {
+                if (std::string file = released_in(std::string(line)); !file.empty()) {
+                    released.push_back(std::move(file));
+                }
+            } else if (line.starts_with(kName)) {
+                told = trim(line.substr(kName.size()));
+            } else if (has_part(line, "ttributes:") && has_part(line, "OFFLINE")) {
+                released.push_back(told);
             }
         };
         (void)process::run(ask);
@@ -129,7 +118,7 @@ void require_not_released(const fs::path& directory, const std::vector<std::stri
                     " lie in an archive only (HSM), and each would be brought back when it is "
                     "read: " +
                     printable(released.front(), 1000) + (released.size() > 1 ? ", ..." : ""),
-                tool->is_of_lustre
+                is_of_lustre(*tool)
                     ? "bring them back together (`lfs hsm_restore FILES`), and start again when "
                       "`lfs hsm_state` no longer calls them released"
                     : "bring them back together, as your site does it (dsmrecall, eeadm recall), "

@@ -89,27 +89,24 @@ constexpr int kByte = 6;
 std::optional<std::string> text_of(const std::vector<publish::Asset>& assets,
                                    std::string_view name) {
     auto* const found = find_item(assets, name, &publish::Asset::name);
-    if (found == nullptr || found->size() > kLargestFile || (!found->text && !found->file)) {
-        return std::nullopt;
-    }
-    return found->text ? *found->text : io::text_of(*found->file, kLargestFile);
+    return found == nullptr ? std::nullopt : found->read_text(kLargestFile);
 }
 
-TemplateFiles template_files(const std::vector<publish::Asset>& assets) {
+/// additional_chat_templates/NAME.jinja, by name.
+std::map<std::string, std::string> named_templates(const std::vector<publish::Asset>& assets) {
     constexpr std::string_view kNamed = "additional_chat_templates/";
     constexpr std::string_view kJinja = ".jinja";
-    TemplateFiles files{
-        text_of(assets, "chat_template.jinja"), text_of(assets, "chat_template.json"), {}};
+    std::map<std::string, std::string> named;
     for (const publish::Asset& asset : assets) {
         const auto text = asset.name.starts_with(kNamed) && asset.name.ends_with(kJinja)
                               ? text_of(assets, asset.name)
                               : std::nullopt;
         if (text) {
             const std::string name = asset.name.substr(kNamed.size());
-            files.named[name.substr(0, name.size() - kJinja.size())] = *text;
+            named[name.substr(0, name.size() - kJinja.size())] = *text;
         }
     }
-    return files;
+    return named;
 }
 
 /// What llama.cpp takes as a control token although it is not marked as one.
@@ -129,8 +126,9 @@ class Keys {
     Keys(const std::vector<publish::Asset>& assets, const std::string& config_text)
         : assets_(assets),
           config_(models::Config::parse(config_text, "config.json")),
-          settings_(parse_tokenizer_settings(text_of(assets, "tokenizer_config.json"),
-                                             template_files(assets))) {}
+          settings_(parse_tokenizer_settings(
+              [&](const std::string& name) { return text_of(assets, name); },
+              named_templates(assets))) {}
 
     GgufTokenizer run() {
         const auto text = text_of(assets_, "tokenizer.json");

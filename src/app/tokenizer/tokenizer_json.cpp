@@ -232,10 +232,10 @@ std::optional<bool> TokenizerSettings::flag(const std::string& name) const {
     return copy_of(find_value(flags, name));
 }
 
-TokenizerSettings parse_tokenizer_settings(const std::optional<std::string>& config,
-                                           const TemplateFiles& files) {
+TokenizerSettings parse_tokenizer_settings(const TextOfFile& text_of,
+                                           const std::map<std::string, std::string>& named) {
     TokenizerSettings out;
-    const Json settings = object_in(config);
+    const Json settings = object_in(text_of("tokenizer_config.json"));
     for (const auto& [name, value] : settings.items()) {
         const auto text = name.ends_with("_token") ? text_in(value) : std::nullopt;
         if (text) {
@@ -250,12 +250,13 @@ TokenizerSettings parse_tokenizer_settings(const std::optional<std::string>& con
     if (stated.is_array()) {
         return out;
     }
-    for (const auto& [name, text] : files.named) {
+    for (const auto& [name, text] : named) {
         add_template(name, text, out);
     }
     auto only = text_in(stated);
-    only = only ? only : files.jinja;
-    only = only ? only : text_in(object_in(files.json).value("chat_template", Json()));
+    only = only ? only : text_of("chat_template.jinja");
+    only = only ? only
+                : text_in(object_in(text_of("chat_template.json")).value("chat_template", Json()));
     if (only) {
         out.templates[""] = *only;
     }

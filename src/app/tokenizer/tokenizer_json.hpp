@@ -1,6 +1,7 @@
 // tokenizer.json as the Python library tokenizers 0.23 writes it, and the settings beside it.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -51,16 +52,14 @@ struct TokenizerSettings {
     [[nodiscard]] std::optional<bool> flag(const std::string& name) const;
 };
 
-/// Texts of chat templates in files of their own.
-struct TemplateFiles {
-    std::optional<std::string> jinja;          ///< chat_template.jinja
-    std::optional<std::string> json;           ///< chat_template.json, of older versions
-    std::map<std::string, std::string> named;  ///< additional_chat_templates/NAME.jinja
-};
+/// What a file of that name holds; nullopt: it is not there.
+using TextOfFile = std::function<std::optional<std::string>(const std::string& name)>;
 
-/// The text of tokenizer_config.json, and templates; what is not there, or no JSON object, says
-/// nothing. A list in tokenizer_config.json names all templates there are.
-TokenizerSettings parse_tokenizer_settings(const std::optional<std::string>& config,
-                                           const TemplateFiles& files);
+/// The settings in tokenizer_config.json, and templates: in chat_template.jinja, in
+/// chat_template.json of older versions, and `named`, additional_chat_templates/NAME.jinja. What is
+/// not there, or no JSON object, says nothing. A list in tokenizer_config.json names all templates
+/// there are.
+TokenizerSettings parse_tokenizer_settings(const TextOfFile& text_of,
+                                           const std::map<std::string, std::string>& named);
 
 }  // namespace shardweld::app

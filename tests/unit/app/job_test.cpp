@@ -96,7 +96,7 @@ TEST(ParseOptions, takes_command_lines_for_what_they_mean) {
         MEANS("merge in out --is-value-model", o.model.is_value),
         MEANS("merge in out --vocab_size 9",
               o.model.vocab_size == 9 && o.inputs.front().wants_model),
-        MEANS("merge in out --names module", o.model.names == TensorNames::module),
+        MEANS("merge in out --names module", o.model.has_module_names),
         MEANS("merge in out --lora fold", o.model.lora == Lora::fold),
         MEANS("merge in out --lora_alpha 16", o.model.lora_alpha == 16),
         MEANS("merge in out --base b", o.model.base == fs::path("b")),

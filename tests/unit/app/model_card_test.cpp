@@ -16,15 +16,18 @@ RunReport small_run() {
     return run;
 }
 
-Described qwen(const std::string& base_model) {
-    ModelSize size;
-    size.parameters = 7'240'000'000;
-    size.dtypes = {DType::bf16};
-    return {"safetensors", "Qwen3ForCausalLM", base_model, size, {"--dtype bf16"}};
+OutputReport qwen() {
+    OutputReport report;
+    report.format = "safetensors";
+    report.model_class = "Qwen3ForCausalLM";
+    report.size.parameters = 7'240'000'000;
+    report.size.dtypes = {DType::bf16};
+    report.made_of.emplace().options = {"--dtype bf16"};
+    return report;
 }
 
 TEST(ModelCard, tells_what_the_model_is_and_what_it_was_made_of) {
-    EXPECT_EQ(model_card(small_run(), {}, qwen("Qwen/Qwen3-8B")),
+    EXPECT_EQ(model_card(small_run(), qwen(), "Qwen/Qwen3-8B"),
               "---\nlibrary_name: transformers\nbase_model: Qwen/Qwen3-8B\ntags:\n- "
               "shardweld\n---\n\n"
               "# Qwen3ForCausalLM\n\n"
@@ -43,26 +46,26 @@ TEST(ModelCard, tells_what_the_model_is_and_what_it_was_made_of) {
 
 TEST(ModelCard, names_no_directory_as_the_base_model) {
     for (const char* name : {"/models/qwen", "./qwen", "models/a/b", "qwen", "a/b: c"}) {
-        EXPECT_EQ(model_card(small_run(), {}, qwen(name)).find("base"), std::string::npos) << name;
+        EXPECT_EQ(model_card(small_run(), qwen(), name).find("base"), std::string::npos) << name;
     }
 }
 
 TEST(ModelCard, counts_tensors_with_values_that_are_no_numbers) {
-    OutputReport report;
-    report.sanity.is_checked = true;
-    EXPECT_NE(model_card(small_run(), report, qwen("")).find("; no value is NaN or infinite |"),
+    OutputReport report = qwen();
+    report.odd.emplace();
+    EXPECT_NE(model_card(small_run(), report, "").find("; no value is NaN or infinite |"),
               std::string::npos);
-    report.sanity.tensors.push_back({"w", 3});
-    EXPECT_NE(model_card(small_run(), report, qwen(""))
-                  .find("; values of 1 tensor are NaN or infinite |"),
-              std::string::npos);
+    report.odd->push_back({"w", 3});
+    EXPECT_NE(
+        model_card(small_run(), report, "").find("; values of 1 tensor are NaN or infinite |"),
+        std::string::npos);
 }
 
 TEST(ModelCard, keeps_names_of_files_from_meaning_anything) {
     RunReport run = small_run();
     run.recipe = "a|<b>_c\n";
-    EXPECT_NE(model_card(run, {}, qwen("")).find("| recipe | a\\|\\<b>\\_c"), std::string::npos)
-        << model_card(run, {}, qwen(""));
+    EXPECT_NE(model_card(run, qwen(), "").find("| recipe | a\\|\\<b>\\_c"), std::string::npos)
+        << model_card(run, qwen(), "");
 }
 
 }  // namespace

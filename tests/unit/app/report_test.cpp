@@ -73,7 +73,7 @@ Report full_report() {
     report.ranks[0].peak_bytes = 99;
     report.ledger = {161, 100, 10, 1, {{"rng*", "training state", 2, 50}}};
     report.files = {{"model.safetensors", 7, "ef"}};
-    report.sanity = {true, {{"t", 1, 2, false, false}}};
+    report.odd = {{"t", 1, 2, false, false}};
     report.base = BaseSummary{"/base", 3, 1, 0.5, "t", {"a"}, {}, {"b"}, {"t"}};
     report.quotas = std::vector<std::string>{"user 7"};
     report.warnings = {{"tied_differs", "lm_head.weight", "they differ"}};

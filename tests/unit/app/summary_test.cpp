@@ -17,7 +17,7 @@ plan::Target weight(const std::string& name, std::vector<Index> shape) {
     return target;
 }
 
-Report small_report() {
+Report small_report(const std::string& model_class) {
     Report report;
     report.n_ranks = 1;
     report.hosts = {"a"};
@@ -26,55 +26,53 @@ Report small_report() {
         {"w", DType::bf16, {1000, 2000}, "model.safetensors", 0, 4'000'000, "", {}});
     report.files.push_back({"model.safetensors", 4'000'100, {}});
     report.side_files = {"config.json", "tokenizer.json"};
+    report.asked = {"out"};
+    report.asked.keeps_report = true;
+    report.format = "safetensors";
+    report.model_class = model_class;
+    report.size = size_of_model({weight("w", {1000, 2000})});
     return report;
-}
-
-Finished finished(const std::string& model_class) {
-    return {"out",
-            "",
-            "safetensors",
-            model_class,
-            size_of_model({weight("w", {1000, 2000})}),
-            "4 of 4 input checksums match",
-            true};
 }
 
 std::vector<Phase> phases() {
     return {{"execute", 1.5, 1, 4'000'000, 4'000'000, 0}, {"publish", 0.5, 0, 0, 0, 0}};
 }
 
-std::string text_of(const Report& report, const Finished& finished) {
+std::string text_of(const Report& report) {
+    RunReport run = report;
+    run.outputs = {report};
     std::string text;
-    for (const Headline& line : summary_lines(report, report, phases(), finished)) {
+    for (const Headline& line :
+         summary_lines(run, run.outputs.front(), phases(), "4 of 4 input checksums match")) {
         text += line.text() + "\n";
     }
     return text;
 }
 
 TEST(Summary, tells_what_was_written_and_leads_to_the_model) {
-    EXPECT_EQ(text_of(small_report(), finished("LlamaForCausalLM")),
+    EXPECT_EQ(text_of(small_report("LlamaForCausalLM")),
               "wrote: out in 2.0 s: model.safetensors (1 tensor, 4.00 MB), config.json, "
               "tokenizer.json, shardweld_report.json; 4 of 4 input checksums match\n"
               "next: shardweld check out --target vllm && vllm serve out\n");
     // An engine may have a class that transformers has not.
-    EXPECT_NE(text_of(small_report(), finished("KimiK3ForConditionalGeneration"))
+    EXPECT_NE(text_of(small_report("KimiK3ForConditionalGeneration"))
                   .find("next: shardweld check out --target vllm && vllm serve out\n"),
               std::string::npos);
-    const std::string text = text_of(small_report(), finished("LlamaForTokenClassification"));
+    const std::string text = text_of(small_report("LlamaForTokenClassification"));
     EXPECT_NE(text.find("next: shardweld check out && python3 -c 'from transformers import "
                         "LlamaForTokenClassification as M; M.from_pretrained(\"out\")'\n"),
               std::string::npos)
         << text;
     EXPECT_EQ(
-        speed_text(small_report(), small_report(), phases()),
+        speed_text(small_report(""), small_report(""), phases()),
         "1 tensor, 4.00 MB in 2.0 s, 2.00 MB/s, with 1 rank, each at most 0 B of memory; read "
         "4.00 MB from 1 shard file, sent 0 B");
 }
 
 TEST(Summary, never_leads_to_a_base_without_its_adapter) {
-    Finished split = finished("LlamaForCausalLM");
+    Report split = small_report("LlamaForCausalLM");
     split.size.adapter = 64;
-    const std::string text = text_of(small_report(), split);
+    const std::string text = text_of(split);
     for (const char* part : {"the base in out is without the adapter; load both:",
                              "PeftModel.from_pretrained(base, \"out/lora_adapter\")",
                              "or merge again with --lora fold, which adds"}) {
@@ -82,24 +80,21 @@ TEST(Summary, never_leads_to_a_base_without_its_adapter) {
     }
     EXPECT_EQ(text.find("vllm serve"), std::string::npos) << text;
     split.size.parameters = 0;
-    EXPECT_NE(text_of(small_report(), split).find("from_pretrained(\"the base model\")"),
-              std::string::npos);
+    EXPECT_NE(text_of(split).find("from_pretrained(\"the base model\")"), std::string::npos);
     // A base whose class nobody knows: AutoModel's modules have other names than the adapter's.
     split.model_class = "";
-    EXPECT_NE(text_of(small_report(), split).find("AutoModelForCausalLM.from_pretrained("),
-              std::string::npos);
+    EXPECT_NE(text_of(split).find("AutoModelForCausalLM.from_pretrained("), std::string::npos);
 }
 
 TEST(Summary, says_that_there_is_no_tokenizer_and_counts) {
-    Report report = small_report();
+    Report report = small_report("");
     report.side_files = {"config.json"};
     report.files.resize(3, {"more.safetensors", 1, {}});
     report.warnings = {{"x", "", "odd"}, {"y", "", "odder"}};
-    Finished quoted = finished("");
-    quoted.target = "o'ut";
-    quoted.keeps_report = false;
+    report.asked.directory = "o'ut";
+    report.asked.keeps_report = false;
     // No command that a shell would read otherwise.
-    EXPECT_EQ(text_of(report, quoted),
+    EXPECT_EQ(text_of(report),
               "wrote: o'ut in 2.0 s: model.safetensors and 2 more (1 tensor, 4.00 MB), config.json "
               "(no tokenizer); 4 of 4 input checksums match; 2 warnings\n"
               "next: shardweld check 'o'\\''ut'\n");
@@ -122,7 +117,7 @@ TEST(Summary, counts_the_parameters_of_the_model_whatever_is_written) {
 
 TEST(Summary, is_an_object_for_programs) {
     const auto json = nlohmann::json::parse(
-        summary_json(small_report(), small_report(), phases(), finished("LlamaForCausalLM")));
+        summary_json(RunReport(), small_report("LlamaForCausalLM"), phases()));
     EXPECT_EQ(json["event"], "summary");
     EXPECT_EQ(json["parameters"], 2'000'000);
     EXPECT_EQ(json["has_tokenizer"], true);

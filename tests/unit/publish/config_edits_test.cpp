@@ -11,7 +11,8 @@ namespace shardweld::publish {
 namespace {
 
 std::string edited(const std::string& text, const Facts& facts) {
-    return true_config(models::Config::parse(text, "config.json"), facts).config.text_to_write();
+    std::vector<std::string> notes;
+    return true_config(models::Config::parse(text, "config.json"), facts, notes).text_to_write();
 }
 
 Facts written_as(DType dtype) {
@@ -141,15 +142,16 @@ TEST(TrueConfig, promises_no_layers_that_are_not_written) {
                   "{\n  \"num_hidden_layers\": 2,\n  \"" + name + "\": 0\n}\n");
     }
     // At each level, and said for each.
-    const auto both = true_config(
+    std::vector<std::string> notes;
+    const models::Config both = true_config(
         models::Config::parse(R"({"mtp_depth": 1, "text_config": {"num_hidden_layers": 2,
                                   "mtp_depth": 3}, "thinker_config": {"n_predict": 0}})",
                               "config.json"),
-        facts);
-    EXPECT_EQ(both.config.integer("mtp_depth"), 0);
-    EXPECT_EQ(both.config.integer("text_config.mtp_depth"), 0);
-    ASSERT_EQ(both.notes.size(), 2U);
-    EXPECT_NE(both.notes[1].find("text_config.mtp_depth 3"), std::string::npos);
+        facts, notes);
+    EXPECT_EQ(both.integer("mtp_depth"), 0);
+    EXPECT_EQ(both.integer("text_config.mtp_depth"), 0);
+    ASSERT_EQ(notes.size(), 2U);
+    EXPECT_NE(notes[1].find("text_config.mtp_depth 3"), std::string::npos);
     // Those that are written count, by name or by a number behind the stack.
     const std::string one = R"({"num_hidden_layers": 2, "mtp_num_layers": 1})";
     facts.predicts = true;

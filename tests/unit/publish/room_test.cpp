@@ -23,7 +23,6 @@ using List = std::vector<std::string>;
 TEST(Shortages, tells_every_limit_that_is_exceeded) {
     const Room room{1000,
                     Bytes{3},
-                    true,
                     {{"user 7", Bytes{500}, Bytes{2}}, {"group 8", std::nullopt, std::nullopt}}};
     EXPECT_EQ(shortages(room, "/s", 500, 2), List{});
     EXPECT_EQ(shortages(room, "/s", 501, 2).size(), 1U);
