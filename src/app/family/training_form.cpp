@@ -239,7 +239,8 @@ namespace {
 
 /// Leaves one piece for each target, a copy if that is one: optional tensors that are not stored
 /// have none, and of several checkpoints each asked for them.
-void match(const std::vector<plan::Target>& targets, std::vector<reshape::PlacedTensor>& placed) {
+void bind_pieces(const std::vector<plan::Target>& targets,
+                 std::vector<reshape::PlacedTensor>& placed) {
     std::unordered_map<std::string_view, std::uint32_t> named;
     for (std::uint32_t i = 0; i < targets.size(); ++i) {
         named.emplace(targets[i].name, i);
@@ -265,7 +266,7 @@ std::shared_ptr<const outputs::OutputFormat> TrainingForm::format(
         return like_->format(binding);
     }
     std::vector<reshape::PlacedTensor> placed = std::exchange(state_->placed, {});
-    match(binding.targets, placed);
+    bind_pieces(binding.targets, placed);
     return outputs::training_format_of(state_->arrangement.save(std::move(placed), optimizer));
 }
 
