@@ -45,12 +45,24 @@ class GgufFile:
     lengths: Dict[str, int] = field(default_factory=dict)  # entries of those that are lists
     fault: str = ""
     unknown: str = ""
+    n_files: int = 1  # of the model
+
+    @property
+    def architecture(self) -> str:
+        return self.text("general.architecture")
 
     def text(self, key: str) -> str:
         return text_of(self.values.get(key))
 
     def number(self, key: str) -> Optional[int]:
         return whole(self.values.get(key))
+
+    def own(self, key: str) -> Optional[int]:
+        """A number of the architecture's own ("llama.block_count")."""
+        return self.number(f"{self.architecture}.{key}")
+
+    def length(self, key: str) -> int:
+        return self.lengths.get(key, 0)
 
 
 LONGEST_INDEX = 256 * MIB

@@ -1,7 +1,7 @@
 """llama.cpp b11549 (xllamacpp 2026.10): GGUF files, run without each tensor and each key, with others, with each tensor in another shape and each number
 changed. Names of tensors: gguf 0.19, constants.
 """
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Callable, Dict, Iterator, List, Optional, Set, Tuple
 
 from ..text import printable, shape_text
@@ -15,36 +15,19 @@ REFUSED = "llama.cpp refuses it: write it again"
 _TOKENS = "tokenizer.ggml.tokens"
 
 
-@dataclass
-class Gguf:
-    """A file with what belongs to it: the first of several holds the metadata of all."""
-    first: GgufFile
-    tensors: Dict[str, Tuple[int, ...]] = field(default_factory=dict)
-    n_files: int = 0
-
-    def __post_init__(self) -> None:
-        self.name, self.architecture = printable(self.first.name), self.first.text("general.architecture")
-
-    def own(self, key: str) -> Optional[int]:
-        """A number of the architecture's own ("llama.block_count")."""
-        return self.first.number(f"{self.architecture}.{key}")
-
-    def length(self, key: str) -> int:
-        return self.first.lengths.get(key, 0)
-
-
-def _models_of(model: Model) -> List[Gguf]:
-    """Towers of images, adapters and vocabularies are no models of text."""
-    found: Dict[str, Gguf] = {}
+def _models_of(model: Model) -> List[GgufFile]:
+    """Each with all of its tensors; the first of several files holds the metadata of all. Towers of images, adapters and vocabularies are no models of text."""
+    found: Dict[str, GgufFile] = {}
     for file in model.directory.gguf:
         if not file.fault and not file.unknown:
-            one = found.setdefault(file.name.split("-of-")[0].rpartition("-")[0] or file.name if "-of-" in file.name else file.name, Gguf(file))
+            stem = file.name.split("-of-")[0].rpartition("-")[0] or file.name if "-of-" in file.name else file.name
+            one = found.setdefault(stem, replace(file, name=printable(file.name), n_files=0))
             one.tensors = {**file.tensors, **one.tensors}
             one.n_files += 1
-    return [one for _, one in sorted(found.items()) if one.architecture != "clip" and one.first.text("general.type") in ("", "model")]
+    return [one for _, one in sorted(found.items()) if one.architecture != "clip" and one.text("general.type") in ("", "model")]
 
 
-def _is_plain(one: Gguf) -> bool:
+def _is_plain(one: GgufFile) -> bool:
     return one.architecture in facts("gguf-shaped") + facts("gguf-plain")
 
 
@@ -61,7 +44,7 @@ def rule_gguf_header(model: Model, found: Findings) -> None:
         elif file.unknown:
             found.doubtful(f"{printable(file.name)} is not checked: {file.unknown}", "try it with llama.cpp itself")
     for one in _models_of(model):
-        n_files = one.first.number("split.count") or 1
+        n_files = one.number("split.count") or 1
         if n_files > 1 and n_files != one.n_files:
             found.fatal(f"{one.name} is one of {n_files} files, {one.n_files} are there", "copy all of them")
 
@@ -81,32 +64,32 @@ def rule_gguf_keys(model: Model, found: Findings) -> None:
                 needed += ["expert_used_count"] if (one.own("expert_count") or 0) > 0 else []
             for key in needed:
                 whole = f"{one.architecture}.{key}"
-                if not (key.endswith("epsilon") and whole in one.first.values) and one.own(key) is None and one.length(whole) == 0:
+                if not (key.endswith("epsilon") and whole in one.values) and one.own(key) is None and one.length(whole) == 0:
                     found.fatal(f"{one.name} has no number {whole}", WRITE_AGAIN)
 
 
 def rule_gguf_tokens(model: Model, found: Findings) -> None:
     for one in _models_of(model):
-        has_none = one.first.text("tokenizer.ggml.model") == "none"
+        has_none = one.text("tokenizer.ggml.model") == "none"
         if one.length(_TOKENS) == 0 and not has_none:
             found.fatal(f"{one.name} has no tokenizer ({_TOKENS})", "write it again with the trained model's tokenizer beside config.json")
             continue
-        if not one.first.text("tokenizer.ggml.model"):
+        if not one.text("tokenizer.ggml.model"):
             found.fatal(f"{one.name} does not say of what kind its tokenizer is (tokenizer.ggml.model)", WRITE_AGAIN)
         n_listed = one.length(_TOKENS)
         for key in ("tokenizer.ggml.token_type", "tokenizer.ggml.scores"):  # are read by the number of a token
             if one.length(key) not in (0, n_listed):
                 found.add(one.length(key) < n_listed, f"{one.name} has {n_listed} tokens ({_TOKENS}), but {one.length(key)} entries in {key}", WRITE_AGAIN)
         for key in ("tokenizer.ggml.eos_token_id", "tokenizer.ggml.bos_token_id"):
-            if (one.first.number(key) or 0) >= n_listed:
-                found.doubtful(f"{one.name} has {key} {one.first.number(key)}, and {n_listed} tokens", f"llama.cpp takes another: {WRITE_AGAIN}")
+            if (one.number(key) or 0) >= n_listed:
+                found.doubtful(f"{one.name} has {key} {one.number(key)}, and {n_listed} tokens", f"llama.cpp takes another: {WRITE_AGAIN}")
         n_tokens = (one.own("vocab_size") or 0) if has_none else one.length(_TOKENS)
         for name in ("token_embd.weight", "output.weight"):
             shape = one.tensors.get(name, ())
             if n_tokens != 0 and len(shape) == 2 and shape[0] != n_tokens:
                 found.fatal(f"{one.name} has {n_tokens} tokens, but {name} has {shape[0]} rows",
                             "llama.cpp refuses it: write it with the trained model's tokenizer, or merge with its --vocab_size")
-        if not one.first.text("tokenizer.chat_template"):
+        if not one.text("tokenizer.chat_template"):
             found.doubtful(f"{one.name} has no chat template (tokenizer.chat_template)", "chats get llama.cpp's own: put chat_template.jinja beside config.json "
                            "and write it again, or give --chat-template")
 
@@ -119,7 +102,7 @@ def _part_of(name: str) -> Tuple[Optional[int], str]:
     return (int(words[1]), words[2]) if len(words) == 3 and words[0] == "blk" and is_number(words[1]) else (None, "")
 
 
-def _blocks_of(one: Gguf) -> Dict[int, Set[str]]:
+def _blocks_of(one: GgufFile) -> Dict[int, Set[str]]:
     """Tensors that all blocks share, and those of layers that predict further tokens, which come beside the others, count for none."""
     blocks: Dict[int, Set[str]] = {}
     for number, part in map(_part_of, one.tensors):
@@ -139,9 +122,9 @@ def _lacking_in_family(architecture: str, blocks: Dict[int, Set[str]]) -> Iterat
                 yield f"blk.{number}.{choices[0]}.weight"
 
 
-def _unknown(one: Gguf) -> List[str]:
+def _unknown(one: GgufFile) -> List[str]:
     """Tensors that the architecture does not know: norms of the families above have no bias, and factors belong to one form of rotary embedding."""
-    known, is_long = gguf_tensors(one.architecture), one.first.text(f"{one.architecture}.rope.scaling.type") == "longrope"
+    known, is_long = gguf_tensors(one.architecture), one.text(f"{one.architecture}.rope.scaling.type") == "longrope"
 
     def is_known(name: str) -> bool:
         stem, _, end = numbers_hidden(name).rpartition(".")
@@ -171,7 +154,7 @@ def _derived_sizes(number: Callable[[str], Optional[int]]) -> Dict[str, Optional
             "shared": either(number("expert_shared_feed_forward_length"), product(expert, number("expert_shared_count")))}
 
 
-def _wrong_shapes(one: Gguf) -> List[str]:
+def _wrong_shapes(one: GgufFile) -> List[str]:
     """Tensors whose extents the metadata tells, in the architectures above."""
     def number(key: str) -> Optional[int]:  # where there is one for the whole model
         return None if one.length(f"{one.architecture}.{key}") else one.own(key)

@@ -2,6 +2,7 @@
 import os
 import re
 import shutil
+import subprocess
 from typing import List, Tuple
 
 from .. import command
@@ -104,8 +105,7 @@ def _check_merge(given: Given) -> None:
             raise Failed(USAGE, f"--mount and --{name} exclude each other: nothing is written")
     words = [word for word in given.passed_on if not word.startswith("--log_dir=")] + ["--also=" + also for also in given.all("also")]
     absent = os.path.join(given.get("target_dir"), ".shardweld-no-step")
-    try:
-        command.ask(["mount", absent, absent, *words] if "mount" in given else ["plan", absent, *words])
-    except Failed as failed:
-        if failed.code in (USAGE, UNSUPPORTED):
-            raise
+    tried = command.run(["mount", absent, absent, *words] if "mount" in given else ["plan", absent, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if tried.returncode in (USAGE, UNSUPPORTED):
+        lines = [line.strip() for line in tried.stderr.splitlines()]
+        raise Failed(tried.returncode, lines[0].partition("error: ")[2] if lines else "merge refuses its options", "; ".join(line.partition("hint: ")[2] for line in lines[1:]))
