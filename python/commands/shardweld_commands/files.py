@@ -13,7 +13,6 @@ from .text import printable
 MIB = 1 << 20
 MARK = "\ufeff"  # a byte order mark
 _DEEPEST_JSON = 64
-_KINDS = ((stat.S_ISDIR, "a directory"), (stat.S_ISFIFO, "a FIFO"))
 _CODES = {errno.ENOSPC: SPACE, errno.EDQUOT: SPACE, errno.EFBIG: SPACE, errno.ENOMEM: MEMORY, errno.ENOENT: NOT_FOUND, errno.ENOTDIR: NOT_FOUND,
           errno.ENXIO: UNSUPPORTED, errno.ENODEV: UNSUPPORTED}  # the last two: a socket, an absent device
 
@@ -33,7 +32,7 @@ def opened(path: str) -> BinaryIO:
     if stat.S_ISREG(mode):
         return open(path, "rb", MIB, opener=lambda *_: descriptor)  # with its name
     os.close(descriptor)
-    kind = next((kind for is_kind, kind in _KINDS if is_kind(mode)), "a device")
+    kind = "a directory" if stat.S_ISDIR(mode) else "a FIFO" if stat.S_ISFIFO(mode) else "a device"
     raise Failed(UNSUPPORTED, f"{printable(path, 4096)} is {kind}; expected a regular file")
 
 

@@ -101,9 +101,7 @@ def run_command(given: Given) -> int:
     if any(word.startswith(("--to=", "--like=")) and word != "--to=hf" for word in given.passed_on):
         raise Failed(USAGE, "--sbatch is not for training checkpoints", "give slurm/merge.sbatch the words of the reshape")
     done = run(["plan", *given.passed_on, "--ranks", str(ranks), "--json"], stdout=subprocess.PIPE)
-    if not done.stdout:
-        return done.returncode
-    plan = json.loads(done.stdout)
+    plan = json.loads(done.stdout or "{}")
     if "advice" not in plan:  # it has failed
         print(done.stdout, end="") if "json" in given else None
         return done.returncode

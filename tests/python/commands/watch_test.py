@@ -234,7 +234,7 @@ class DiaryTest(unittest.TestCase):
             with self.assertRaises(Failed) as refused:
                 books.Diary(out, None, self.fail)
             self.assertEqual(refused.exception.code, LOCKED)
-            first.close()
+            os.close(first._file)
             self.assertEqual(books.Diary(out, None, self.fail).earlier.removed, {"a": "1"})
             os.unlink(path)
             os.mkfifo(path)

@@ -14,10 +14,9 @@ WITHOUT_SCALES = "quantised weights have no scales: "
 
 def _quantised_tensor(model: Model) -> str:
     """A tensor that is no plain weight, in whatever encoding; "" for none."""
-    for name, tensor in model.tensors.items():
-        if (name.endswith("_blocks") and tensor.dtype == "U8") or (name.endswith(("weight", "_proj")) and tensor.dtype in CODES):
-            return name
-    return next((name for name, module in model.modules.items() if module.is_quantised), "")
+    codes = (name for name, tensor in model.tensors.items()
+             if (name.endswith("_blocks") and tensor.dtype == "U8") or (name.endswith(("weight", "_proj")) and tensor.dtype in CODES))
+    return next(codes, "") or next((name for name, module in model.modules.items() if module.is_quantised), "")
 
 
 def _tell_unstated(model: Model, tensor: str, found: Findings) -> None:

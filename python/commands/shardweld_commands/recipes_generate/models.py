@@ -1,5 +1,6 @@
 """Small models of transformers' own classes: of a type's configuration with small sizes, and of the same with one switch the other way."""
 import copy
+import functools
 import json
 import re
 from pathlib import Path
@@ -73,9 +74,7 @@ def configured(model_type):
 
 
 def part_of(config, path):
-    for name in path:
-        config = getattr(config, name)
-    return config
+    return functools.reduce(getattr, path, config)
 
 
 def hidden(name):

@@ -128,10 +128,6 @@ class Diary:
         if not line.endswith(b"\n"):  # the end of a watch that was killed while it wrote
             os.write(self._file, b"\n")
 
-    def close(self) -> None:
-        """Gives the lock back."""
-        os.close(self._file)
-
     def write(self, event: str, **fields_: Any) -> None:
         row = {"time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "event": event, **fields_}
         line = json.dumps(row, separators=(",", ":"))

@@ -93,7 +93,6 @@ class Request:
 
 
 def _check_merge(given: Given) -> None:
-    """Options of merge are looked at before there is anything to merge."""
     for word in given.passed_on:
         if "delta_dir" in given and re.match(r"--(quantize=gguf|output_format=(?!safetensors)|to=(?!hf$)|like=)", word):
             raise Failed(USAGE, f"--delta_dir and {word.partition('=')[0]} exclude each other: deltas are of models in safetensors")

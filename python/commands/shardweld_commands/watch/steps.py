@@ -89,7 +89,7 @@ def verdict_on(step: Step, files: Files, trackers: Dict[str, Tuple[Optional[int]
     trainer.py, accelerate 1.11 checkpointing.py."""
     if not files:
         return Verdict(waits_for="its files", is_unfinished=True)
-    verdict = Verdict()
+    signs: List[Tuple[str, Optional[int], int, bool]] = []  # their names, when they were written, behind what they are, whether they deny the end
 
     def newest(globs: Sequence[str], directory: Optional[str] = None) -> Optional[int]:
         def fits(path: str) -> bool:
@@ -98,20 +98,13 @@ def verdict_on(step: Step, files: Files, trackers: Dict[str, Tuple[Optional[int]
                 globs is not _WEIGHTS or not name.startswith(_RANDOM_STATES))
         return max((time for path, (_, time) in files.items() if fits(path)), default=None)
 
-    def judge(name: str, written: Optional[int], behind: int, is_denied: bool = False) -> None:
-        verdict.has_signs = True
-        if written is None and not verdict.waits_for:
-            verdict.waits_for = name + (" to name it" if is_denied else "")
-        verdict.is_unfinished |= is_denied
-        verdict.is_old |= written is not None and written + slack_ns < behind
-
     def inside(path: str, behind: int) -> None:
-        judge(path, files[path][1] if path in files else None, behind)
+        signs.append((path, files[path][1] if path in files else None, behind, False))
 
     def beside(name: str, behind: int) -> None:
         number, written = trackers.get(name, (None, 0))
         is_denied = name in trackers and (number is None or number < step.number)
-        judge(name, written if name in trackers and not is_denied else None, behind, is_denied)
+        signs.append((name + (" to name it" if is_denied else ""), written if name in trackers and not is_denied else None, behind, is_denied))
 
     weights = newest(_WEIGHTS) or 0
     directories = {path[:end.start()] for path in files for end in re.finditer("/", path)}
@@ -134,7 +127,8 @@ def verdict_on(step: Step, files: Files, trackers: Dict[str, Tuple[Optional[int]
             inside(os.path.join(above, _TRACKER), weights)
     if step.name.startswith(("checkpoint-", "checkpoint_")):
         inside(next((name for name in _TRAINER if name in files), _TRAINER[0]), weights)
-    return verdict
+    return Verdict(next((name for name, written, _, _ in signs if written is None), ""), any(is_denied for _, _, _, is_denied in signs), bool(signs),
+                   any(written is not None and written + slack_ns < behind for _, written, behind, _ in signs))
 
 
 @dataclass
