@@ -34,7 +34,7 @@ class Stop:
         self._tell(self._stop_with if self._n_told == 1 else signal.SIGTERM if self._n_told == 2 else signal.SIGKILL)
 
     def _tell(self, number: int) -> None:
-        if self._child and self._child.returncode is None:
+        if self._child:
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, number)
 

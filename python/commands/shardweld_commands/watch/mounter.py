@@ -66,7 +66,7 @@ class Mounter(Steward):
             self._mounted = ""
 
     def _take(self, ready: Ready) -> None:
-        self._owed.pop(ready.step.name, None)  # nothing is behind a mount that is there
+        self._owed.pop(ready.step.name, None)  # a mount that is there owes nothing
         super()._take(ready)
 
     def _make(self, ready: Ready) -> Tuple[Optional[Failed], Optional[int]]:
