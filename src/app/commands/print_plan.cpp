@@ -248,7 +248,7 @@ std::string inputs_text(const Run& run, const Merge& merge) {
 }
 
 /// Fields are never renamed or removed.
-std::string plan_json(const Run& run, const Merge& merge, const PlanCost& cost) {
+void print_plan_json(const Run& run, const Merge& merge, const PlanCost& cost, std::ostream& out) {
     const Output& output = merge.first();
     const plan::Plan& plan = output.plan;
     const InputReport& input = run.report->input;
@@ -293,15 +293,18 @@ std::string plan_json(const Run& run, const Merge& merge, const PlanCost& cost) 
                         {"compared_bytes", plan.compared_bytes}};
     json["quotas"] = quotas_json(output.report.quotas);
     json["files"] = files_json(plan);
-    json["tensors"] = json_list(
-        tensor_entries(plan, merge.input.files, {}, merge.factors ? &*merge.factors : nullptr));
+    json["tensors"] = ordered_json::array();
     json["ledger"] = json_of(output.report.ledger);
     json["warnings"] = json_list(run.report->warnings);
     json["target"] = target.empty() ? ordered_json() : ordered_json(fs::absolute(target).string());
     json["bytes_free"] = cost.bytes_free ? ordered_json(*cost.bytes_free) : ordered_json();
     json["merge_words"] = run.job.merge_words;
     json["advice"] = cost.advice ? advice_json(*cost.advice) : ordered_json();
-    return json_text(json);
+    const execute::Result nothing_done;
+    const auto entry_of = entries_of(plan, merge.input.files, nothing_done,
+                                     merge.factors ? &*merge.factors : nullptr);
+    print_json(out, json, "tensors", plan.tensors.size(),
+               [&](std::size_t i) { return json_of(entry_of(i)); });
 }
 
 PlanCost forecast_cost(const Run& run, Merge& merge, bool has_room) {
@@ -342,9 +345,11 @@ void print_planned(const Run& run, const Merge& merge, const PlanCost& cost, std
     for (const std::string& line : merge.trace) {
         log.trace(printable(line));
     }
-    out << (job.run.lists_inputs ? inputs_text(run, merge)
-            : job.run.json       ? plan_json(run, merge, cost)
-                                 : plan_text(run, merge, cost));
+    if (job.run.json && !job.run.lists_inputs) {
+        print_plan_json(run, merge, cost, out);
+    } else {
+        out << (job.run.lists_inputs ? inputs_text(run, merge) : plan_text(run, merge, cost));
+    }
     if (job.run.strict && !warnings.empty()) {
         throw Error(ErrorCode::strict,
                     counted(warnings.size(), "warning") + " under --strict: the merge would fail",

@@ -12,6 +12,7 @@
 
 #include "app/messages/log.hpp"
 #include "catalogue/catalogue.hpp"
+#include "core/lists.hpp"
 #include "core/name_rules.hpp"
 #include "core/path.hpp"
 #include "core/redact.hpp"
@@ -248,35 +249,44 @@ std::vector<Warning> all_warnings(const RunReport& run, const OutputReport& outp
     return warnings;
 }
 
+std::function<TensorEntry(std::size_t)> entries_of(const plan::Plan& plan,
+                                                   const std::vector<catalogue::File>& files,
+                                                   const execute::Result& result,
+                                                   const plan::Plan* factors) {
+    const auto folded =
+        factors == nullptr ? std::nullopt : std::optional<plan::FoldedFactors>(factors->placement);
+    return [&plan, &files, &result, factors, folded](std::size_t at) {
+        const auto i = static_cast<std::uint32_t>(at);
+        const std::vector<std::string>& digests = result.tensor_digests;
+        const plan::WrittenTensor& tensor = plan.tensor(i);
+        const outputs::Slot& slot = plan.placement.slots[i];
+        TensorEntry entry{tensor.name,
+                          tensor.dtype,
+                          tensor.shape,
+                          plan.placement.files[slot.file].name,
+                          slot.offset,
+                          tensor.bytes(),
+                          i < digests.size() ? digests[i] : "",
+                          sources_of(plan.operands_of(i), files)};
+        if (folded) {
+            entry.factors = collect_list(folded->in(plan.target_of(i)), [&](std::size_t factor) {
+                return factors->tensor(static_cast<std::uint32_t>(factor)).name;
+            });
+        }
+        const Bytes block = static_cast<Bytes>(plan.block_elements(i)) * size_of(tensor.dtype);
+        entry.block = block == plan::kDigestBlock ? 0 : block;
+        if (auto* const quality = find_value(result.quality, i)) {
+            entry.encoding = facts_of(plan.target_of(i).encode->encoding).name;
+            entry.quality = *quality;
+        }
+        return entry;
+    };
+}
+
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
                                         const execute::Result& result, const plan::Plan* factors) {
-    const std::vector<std::string>& digests = result.tensor_digests;
-    const auto folded =
-        factors == nullptr ? std::nullopt : std::optional<plan::FoldedFactors>(factors->placement);
-    std::vector<TensorEntry> entries;
-    entries.reserve(plan.tensors.size());
-    for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
-        const plan::WrittenTensor& tensor = plan.tensor(i);
-        const outputs::Slot& slot = plan.placement.slots[i];
-        entries.push_back({tensor.name, tensor.dtype, tensor.shape,
-                           plan.placement.files[slot.file].name, slot.offset, tensor.bytes(),
-                           i < digests.size() ? digests[i] : "",
-                           sources_of(plan.operands_of(i), files)});
-        if (folded) {
-            for (const std::size_t at : folded->in(plan.target_of(i))) {
-                entries.back().factors.push_back(
-                    factors->tensor(static_cast<std::uint32_t>(at)).name);
-            }
-        }
-        const Bytes block = static_cast<Bytes>(plan.block_elements(i)) * size_of(tensor.dtype);
-        entries.back().block = block == plan::kDigestBlock ? 0 : block;
-        if (auto* const at = find_value(result.quality, i)) {
-            entries.back().encoding = facts_of(plan.target_of(i).encode->encoding).name;
-            entries.back().quality = *at;
-        }
-    }
-    return entries;
+    return collect_list(indices(plan.tensors), entries_of(plan, files, result, factors));
 }
 
 InputReport input_report(const fs::path& directory, const catalogue::Catalogue& catalogue,

@@ -265,8 +265,12 @@ struct Report : RunReport, OutputReport {};
 /// The run's warnings, and behind them the output's own.
 std::vector<Warning> all_warnings(const RunReport& run, const OutputReport& output);
 
-/// Where every tensor of a plan lies, in the order of its targets, with the checksums of a run.
-/// `factors`: the plan of those that are folded; null: there are none.
+/// What tells of a plan's tensor, by its number in the order of the targets, where it lies, with
+/// the checksums of a run. `factors`: the plan of those that are folded; null: there are none.
+std::function<TensorEntry(std::size_t)> entries_of(const plan::Plan& plan,
+                                                   const std::vector<catalogue::File>& files,
+                                                   const execute::Result& result,
+                                                   const plan::Plan* factors = nullptr);
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
                                         const execute::Result& result,

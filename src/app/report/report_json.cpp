@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 #include <map>
+#include <ostream>
+#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -340,7 +342,6 @@ ordered_json json_list(const std::vector<T>& values) {
     return collect_list(values, [](const T& value) { return json_of(value); });
 }
 
-template ordered_json json_list(const std::vector<TensorEntry>& values);
 template ordered_json json_list(const std::vector<catalogue::Ignored>& values);
 template ordered_json json_list(const std::vector<Warning>& values);
 template ordered_json json_list(const std::vector<OddTensor>& values);
@@ -349,6 +350,26 @@ template ordered_json json_list(const std::vector<MixedInput>& values);
 
 std::string json_text(const ordered_json& json) {
     return json.dump(2, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+void print_json(std::ostream& out, const ordered_json& json, const std::string& list,
+                std::size_t size, const std::function<ordered_json(std::size_t)>& item) {
+    const std::string text = json_text(json);
+    // No text within the JSON has a line's end in it.
+    const std::string empty = "\n  \"" + list + "\": []";
+    const std::size_t at = text.find(empty) + empty.size() - 1;
+    out << std::string_view(text).substr(0, at);
+    for (std::size_t i = 0; i < size; ++i) {
+        std::string made = i == 0 ? "\n" : ",\n";
+        const std::string alone =
+            item(i).dump(2, ' ', false, ordered_json::error_handler_t::replace);
+        for (const std::string_view line : split(alone, '\n')) {
+            made.append("    ").append(line).append("\n");
+        }
+        made.pop_back();
+        out << made;
+    }
+    out << (size > 0 ? "\n  " : "") << std::string_view(text).substr(at);
 }
 
 namespace {
@@ -409,13 +430,16 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     }
     json["files"] = json_list(output.files);
     json["side_files"] = output.side_files;
-    json["tensors"] = json_list(output.tensors);
+    json["tensors"] = ordered_json::array();
     json["sanity"] = {{"checked", output.odd.has_value()},
                       {"tensors", json_list(output.odd.value_or(std::vector<OddTensor>()))}};
     json["base"] = output.base ? json_of(*output.base) : ordered_json();
     json["warnings"] = json_list(all_warnings(run, output));
     json["root"] = known(output.root);
-    return json_text(json);
+    std::ostringstream text;
+    print_json(text, json, "tensors", output.tensors.size(),
+               [&](std::size_t i) { return json_of(output.tensors[i]); });
+    return std::move(text).str();
 }
 
 void write_report(const RunReport& run, const OutputReport& output, const fs::path& path,

@@ -2,6 +2,8 @@
 // that other JSON texts of the program show alike.
 #pragma once
 
+#include <functional>
+#include <iosfwd>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +44,11 @@ nlohmann::json parse_with_nonfinite(const std::string& text);
 /// The text to print or write: two-space indent, one final newline; text that is not UTF-8 is
 /// replaced, never an error.
 std::string json_text(const nlohmann::ordered_json& json);
+
+/// Prints the text of an object whose list of this name, empty in `json`, has items that are made
+/// one by one: as values, a million of them would take gigabytes.
+void print_json(std::ostream& out, const nlohmann::ordered_json& json, const std::string& list,
+                std::size_t size, const std::function<nlohmann::ordered_json(std::size_t)>& item);
 
 /// The report of a run and one of its outputs as JSON text.
 std::string to_json(const RunReport& run, const OutputReport& output);
