@@ -1,8 +1,8 @@
 // Compares finished slices of an output with the tensors of a model on disk, as they come.
 #pragma once
 
+#include <functional>
 #include <map>
-#include <memory>
 #include <vector>
 
 #include "catalogue/tensor.hpp"
@@ -10,8 +10,10 @@
 #include "numeric/compare.hpp"
 #include "numeric/quality.hpp"
 #include "numeric/quantised_rows.hpp"
+#include "plan/binding.hpp"
 
-#include "run_options.hpp"
+#include "reader.hpp"
+#include "round.hpp"
 #include "source.hpp"
 
 namespace shardweld::plan {
@@ -28,42 +30,7 @@ struct ComparedPair {
     DType dtype = DType::f32;     ///< in which they are compared: the wider one is rounded to it
 };
 
-/// The model that is compared with, as this rank sees it.
-struct ComparedModel {
-    SourceFiles source;
-    const std::vector<catalogue::Tensor>* tensors = nullptr;  ///< all pieces located
-};
-
-/// A listener that compares written slices with another model, and gathers the results at the end.
-class Comparer {
-  public:
-    /// Buffers take at most `memory` bytes. `plan` and what `reference` points to must outlive it.
-    Comparer(const plan::Plan& plan, ComparedModel reference, std::vector<ComparedPair> pairs,
-             numeric::Tolerance tolerance, Bytes memory);
-    ~Comparer();
-    Comparer(const Comparer&) = delete;
-    Comparer& operator=(const Comparer&) = delete;
-
-    /// Compares the slice in all pairs of its tensor, reading the same elements of the reference:
-    /// an OnSlice. Local. Error(corrupt) when a file has changed or does not cover a tensor.
-    void add(const plan::Slice& slice, ByteView bytes);
-
-    /// An OnCodes: how near the codes are to the reference, which counts as if it had the weight's
-    /// type. As add.
-    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows, ByteView codes,
-                   ByteView scales);
-
-    /// Collective. What all ranks found, by pair, on every rank; independent of their number.
-    std::vector<numeric::Comparison> gather(mpi::Comm& comm) const;
-    /// How near the codes are, for pairs that have them.
-    std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const;
-
-  private:
-    class State;
-    std::unique_ptr<State> state_;
-};
-
-/// Those that one rank has found.
+/// How near codes are to weights, strip by strip, as far as one rank has made them.
 class StripQualities {
   public:
     /// `begin`: the strip's first element in the tensor that is number `of`.
@@ -80,6 +47,57 @@ class StripQualities {
         numeric::Quality found;
     };
     std::vector<Strip> strips_;
+};
+
+/// A listener that compares written slices with another model, and gathers the results at the end.
+class Comparer {
+  public:
+    /// Buffers take at most `memory` bytes. `source`: the other model as this rank sees it.
+    /// `reference`: its tensors, all pieces located. `plan` and `reference` must outlive it.
+    Comparer(const plan::Plan& plan, SourceFiles source,
+             const std::vector<catalogue::Tensor>& reference, std::vector<ComparedPair> pairs,
+             numeric::Tolerance tolerance, Bytes memory);
+    Comparer(const Comparer&) = delete;
+    Comparer& operator=(const Comparer&) = delete;
+    ~Comparer() = default;
+
+    /// Compares the slice in all pairs of its tensor, reading the same elements of the reference:
+    /// an OnSlice. Local. Error(corrupt) when a file has changed or does not cover a tensor.
+    void add(const plan::Slice& slice, ByteView bytes);
+
+    /// An OnCodes: how near the codes are to the reference, which counts as if it had the weight's
+    /// type. As add.
+    void add_codes(const plan::Slice& slice, const numeric::QuantisedRows& rows, ByteView codes,
+                   ByteView scales);
+
+    /// Collective. What all ranks found, by pair, on every rank; independent of their number.
+    std::vector<numeric::Comparison> gather(mpi::Comm& comm) const;
+    /// How near the codes are, for pairs that have them.
+    std::map<std::uint32_t, numeric::Quality> gather_quality(mpi::Comm& comm) const {
+        return qualities_.gather(comm);
+    }
+
+  private:
+    void for_pairs(const plan::Slice& slice, const std::function<void(std::size_t pair)>& act);
+    void add(std::size_t pair, const plan::Slice& slice, ByteView bytes);
+    ByteView read(std::size_t pair, Index begin, Index end);
+    [[nodiscard]] const catalogue::Tensor& tensor_of(std::size_t pair) const {
+        return reference_[pairs_[pair].reference];
+    }
+
+    const plan::Plan& plan_;
+    SourceFiles source_;
+    const std::vector<catalogue::Tensor>& reference_;
+    std::vector<ComparedPair> pairs_;
+    numeric::Tolerance tolerance_;
+    Bytes part_bytes_;
+    Reader reader_;
+    std::vector<std::vector<std::size_t>> of_tensor_;  ///< pairs by written tensor
+    std::vector<numeric::Comparison> found_;           ///< by pair
+    StripQualities qualities_;
+    std::vector<plan::Operand> operands_;  ///< of the pair that was read last
+    std::size_t last_ = ~std::size_t{0};
+    Buffer read_, own_rounded_, their_rounded_;
 };
 
 }  // namespace shardweld::execute

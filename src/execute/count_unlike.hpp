@@ -8,6 +8,13 @@
 
 namespace shardweld::execute {
 
+/// Elements of a replica that differ from the target's.
+struct Difference {
+    std::uint32_t target = 0;
+    std::uint32_t replica = 0;  ///< index into the target's replicas
+    Index n_elements = 0;       ///< that differ, in the part compared
+};
+
 /// The types of two sides that are compared. Where they differ, the f32 of the two is rounded to
 /// the other, as numeric::convert does it.
 struct ComparedTypes {

@@ -125,19 +125,13 @@ void BlockDigests::complete(mpi::Comm& comm) {
 
 std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
     complete(comm);
-    const auto all = comm.all_gather(std::as_bytes(std::span(blocks_)));
+    const std::vector<DoneBlock> all = mpi::gather_all(comm, blocks_);
     if (comm.rank() != 0) {
         return {};
     }
     std::vector<std::vector<DoneBlock>> blocks(plan_.tensors.size());
-    for (const auto& bytes : all) {
-        std::vector<DoneBlock> part(bytes.size() / sizeof(DoneBlock));
-        if (!part.empty()) {
-            std::memcpy(part.data(), bytes.data(), bytes.size());
-        }
-        for (const DoneBlock& block : part) {
-            blocks[block.tensor].push_back(block);
-        }
+    for (const DoneBlock& block : all) {
+        blocks[block.tensor].push_back(block);
     }
     std::vector<std::string> tensors;
     for (auto& of_tensor : blocks) {

@@ -60,16 +60,15 @@ void Factors::read(Bytes offset, ByteSpan out) {
 
 /// An eighth of the memory each for staging and gains, three for the right factor and three for
 /// rows of the left one and their values.
-Factors::Sizes Factors::sizes_for(const FoldedWeight& weight) const {
-    const plan::Fold& fold = weight.fold;
+Factors::Sizes Factors::sizes_for(const plan::Fold& fold, const std::string& name) const {
     const Index eighth = budget_ / 8;
     const Index rank = std::max<Index>(fold.rank, 1);
     Sizes sizes;
     sizes.width = std::min({fold.n_cols, eighth, 3 * eighth / rank, 3 * eighth - rank});
     if (sizes.width < 1) {
         throw Error(ErrorCode::unsupported,
-                    "the adapter's rank " + std::to_string(fold.rank) + " for " +
-                        weight.target.name + " needs more memory than --memory_limit leaves",
+                    "the adapter's rank " + std::to_string(fold.rank) + " for " + name +
+                        " needs more memory than --memory_limit leaves",
                     "raise --memory_limit");
     }
     sizes.height = std::max<Index>(1, std::min(eighth, 3 * eighth / (rank + sizes.width)));
@@ -164,18 +163,16 @@ void Factors::load_left(const plan::Fold& fold, Index row, Index n_rows) {
 void Factors::update(std::uint32_t target, Index begin, Index end, ByteView stored,
                      const Visit& visit) {
     const plan::Target& whole = plan_.targets[target];
-    const FoldedWeight weight{*whole.fold, whole};
     const std::array<Index, 2> shape = shape_of(*whole.fold);
     for (const layout::RangeBox& part : layout::boxes_of_range(begin, end, shape)) {
-        update(weight, layout::dense(part.box, part.begin - begin), stored, visit);
+        update(whole, *whole.fold, layout::dense(part.box, part.begin - begin), stored, visit);
     }
 }
 
 /// `patch`: rows and columns of the weight, and where they stand in `stored`.
-void Factors::update(const FoldedWeight& weight, const layout::Patch& patch, ByteView stored,
-                     const Visit& visit) {
-    const plan::Fold& fold = weight.fold;
-    const Sizes sizes = sizes_for(weight);
+void Factors::update(const plan::Target& target, const plan::Fold& fold, const layout::Patch& patch,
+                     ByteView stored, const Visit& visit) {
+    const Sizes sizes = sizes_for(fold, target.name);
     const layout::Axis& rows = patch.axes[0];
     const layout::Axis& cols = patch.axes[1];
     for (Index c = 0; c < cols.extent; c += sizes.width) {
@@ -194,7 +191,7 @@ void Factors::update(const FoldedWeight& weight, const layout::Patch& patch, Byt
                                     patch.offset + r * rows.stride + c * cols.stride,
                                     rows.stride,
                                     cols.stride};
-            take_values(weight.target.stored, stored, block);
+            take_values(target.stored, stored, block);
             if (fold.rank == 0) {  // a sum with nothing would make 0 of -0
                 visit(block);
                 continue;
@@ -285,7 +282,7 @@ void Factors::fold_part(const plan::Target& target, const plan::FoldedPart& part
     for (layout::Copy copy : layout::restrict_dst(part.copy, slice.lo, slice.lo + slice.extent)) {
         copy.dst_offset -= slice.lo;
         for (const layout::Patch& patch : layout::unfold_src(copy, shape)) {
-            update({part.fold, target}, patch, stored, [&](const MatrixBlock& block) {
+            update(target, part.fold, patch, stored, [&](const MatrixBlock& block) {
                 write_block(block, part.fold, part.weight, target.dtype, out);
             });
         }

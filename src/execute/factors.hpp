@@ -61,11 +61,6 @@ class Factors {
         Index height = 0;  ///< rows at a time
     };
     using Visit = std::function<void(const MatrixBlock&)>;
-    /// A weight, or one of those that a target has parts of, and how its elements are stored.
-    struct FoldedWeight {
-        const plan::Fold& fold;
-        const plan::Target& target;
-    };
     /// Which part of a right factor is loaded.
     struct Loaded {
         const plan::Fold* fold = nullptr;
@@ -75,9 +70,10 @@ class Factors {
         friend bool operator==(const Loaded&, const Loaded&) = default;
     };
 
-    [[nodiscard]] Sizes sizes_for(const FoldedWeight& weight) const;
-    void update(const FoldedWeight& weight, const layout::Patch& patch, ByteView stored,
-                const Visit& visit);
+    [[nodiscard]] Sizes sizes_for(const plan::Fold& fold, const std::string& name) const;
+    /// `fold`: of the whole target, or of one of the weights that it has parts of.
+    void update(const plan::Target& target, const plan::Fold& fold, const layout::Patch& patch,
+                ByteView stored, const Visit& visit);
     [[nodiscard]] ByteSpan staged(Index n, Bytes size);
     void take_values(DType stored_as, ByteView stored, const MatrixBlock& block);
     void fold_part(const plan::Target& target, const plan::FoldedPart& part, layout::Range slice,

@@ -24,40 +24,6 @@ namespace {
 using OnReused =
     std::function<void(const DoneBlock& block, const plan::Slice& slice, ByteView bytes)>;
 
-/// Reads blocks in output order: one file is open at a time.
-class BlockReader {
-  public:
-    /// With `sync` the files that are read are brought to the disk, at the latest by `finish`.
-    BlockReader(const plan::Plan& plan, io::Directory directory, bool sync)
-        : plan_(plan), directory_(std::move(directory)), sync_(sync) {}
-
-    void read(const plan::Slice& slice, std::vector<std::byte>& bytes) {
-        const std::uint32_t at = plan_.placement.slots[slice.tensor].file;
-        if (!file_.is_open() || at_ != at) {
-            finish();
-            file_ = io::InputFile::open(directory_, plan_.placement.files[at].name);
-            at_ = at;
-        }
-        bytes.resize(plan_.bytes_of(slice));
-        file_.read_at(file_offset_of(plan_, slice), bytes);
-    }
-
-    /// Blocks of a run with --no_fsync may be in a cache only, of this host or, until they were
-    /// read, of another one.
-    void finish() {
-        if (sync_ && file_.is_open()) {
-            io::OutputFile::open_existing(directory_, plan_.placement.files[at_].name).sync();
-        }
-    }
-
-  private:
-    const plan::Plan& plan_;
-    io::Directory directory_;
-    bool sync_;
-    io::InputFile file_;
-    std::uint32_t at_ = 0;
-};
-
 /// A rank's part of the blocks: runs of the list with about as many bytes each.
 std::span<const DoneBlock> share_of(const std::vector<DoneBlock>& blocks, const BlockPlaces& places,
                                     const mpi::Comm& comm) {
@@ -121,12 +87,13 @@ std::vector<plan::OutputRange> shared(mpi::Comm& comm, const std::vector<plan::O
     return plan::united(mpi::gather_all(comm, mine));
 }
 
-/// Reads a rank's blocks back, those that are right together only together.
+/// Reads a rank's blocks back in output order, one file open at a time; those that are right
+/// together only together.
 class BlockReadBack {
   public:
     BlockReadBack(const plan::Plan& plan, const BlockPlaces& places, const io::Directory& directory,
                   const RunOptions& options)
-        : places_(places), options_(options), reader_(plan, directory, options.sync) {}
+        : plan_(plan), places_(places), directory_(directory), options_(options) {}
 
     /// Gives `on_reused` those that are right and returns them. Counts. Error(io).
     std::vector<DoneBlock> read(mpi::Comm& comm, std::span<const DoneBlock> blocks,
@@ -147,7 +114,7 @@ class BlockReadBack {
                 bool is_good = together.size() == places_.n_together(together.front());
                 for (std::size_t i = 0; i < together.size(); ++i) {
                     before_block();
-                    reader_.read(places_.slice(together[i]), bytes_[i]);
+                    read_block(places_.slice(together[i]), bytes_[i]);
                     done += std::ssize(bytes_[i]);
                     const bool is_right = digest_of(bytes_[i]) == together[i].digest;
                     counts.bytes_damaged += is_right ? 0 : bytes_[i].size();
@@ -160,7 +127,7 @@ class BlockReadBack {
                     counts.bytes_reused += bytes_[i].size();
                 }
             }
-            reader_.finish();
+            finish_file();
         });
         return good;
     }
@@ -178,9 +145,31 @@ class BlockReadBack {
         return together;
     }
 
+    void read_block(const plan::Slice& slice, std::vector<std::byte>& bytes) {
+        const std::uint32_t at = plan_.placement.slots[slice.tensor].file;
+        if (!file_.is_open() || at_ != at) {
+            finish_file();
+            file_ = io::InputFile::open(directory_, plan_.placement.files[at].name);
+            at_ = at;
+        }
+        bytes.resize(plan_.bytes_of(slice));
+        file_.read_at(file_offset_of(plan_, slice), bytes);
+    }
+
+    /// Blocks of a run with --no_fsync may be in a cache only, of this host or, until they were
+    /// read, of another one.
+    void finish_file() {
+        if (options_.sync && file_.is_open()) {
+            io::OutputFile::open_existing(directory_, plan_.placement.files[at_].name).sync();
+        }
+    }
+
+    const plan::Plan& plan_;
     const BlockPlaces& places_;
+    const io::Directory& directory_;
     const RunOptions& options_;
-    BlockReader reader_;
+    io::InputFile file_;
+    std::uint32_t at_ = 0;                       ///< the placement's file that is open
     std::vector<std::vector<std::byte>> bytes_;  ///< of blocks that belong together
 };
 

@@ -31,11 +31,6 @@ struct OpenRecord {
     std::vector<RecordStretch> missing;
 };
 
-struct ToRead {
-    std::uint32_t record = 0;
-    RecordStretch stretch;
-};
-
 /// Consecutive numbers [begin, end).
 struct NumberRange {
     std::uint32_t begin = 0;
@@ -60,23 +55,23 @@ class Check {
           visibility_(visibility),
           proved_(sums.records().all.size(), false) {}
 
-    RecordCounts run(const RecordCheckOptions& options) {
+    RecordCounts run(Completion completion, const mpi::WhyStop& why_stop,
+                     const mpi::OnShare& on_read) {
         share_known();
-        const std::vector<ToRead> mine = share_of(choose(options.completion));
-        std::vector<RangeSum> read;
-        mpi::run_freely(comm_, options.why_stop, [&](const mpi::OnStep& step) {
+        std::vector<RangeSum> mine = share_of(choose(completion));
+        mpi::run_freely(comm_, why_stop, [&](const mpi::OnStep& step) {
             const auto before_part = [&] {
                 step();
-                if (options.on_read) {
-                    options.on_read(static_cast<Index>(done_), static_cast<Index>(own_),
-                                    static_cast<Index>(bytes_read_));
+                if (on_read) {
+                    on_read(static_cast<Index>(done_), static_cast<Index>(own_),
+                            static_cast<Index>(bytes_read_));
                 }
             };
-            for (const ToRead& part : mine) {
-                read.push_back(this->read(part, before_part));
+            for (RangeSum& sum : mine) {
+                read(sum, before_part);
             }
         });
-        for (const RangeSum& sum : mpi::gather_all(comm_, read)) {
+        for (const RangeSum& sum : mpi::gather_all(comm_, mine)) {
             known_[sum.record].push_back(sum);
         }
         require_right_sums();
@@ -175,19 +170,19 @@ class Check {
         return first;
     }
 
-    /// Sets how much there is to read.
-    std::vector<ToRead> share_of(const std::vector<OpenRecord>& chosen) {
+    /// What this rank reads, still without sums; sets how much there is to read.
+    std::vector<RangeSum> share_of(const std::vector<OpenRecord>& chosen) {
         for (const OpenRecord& open : chosen) {
             bytes_read_ += open.bytes;
         }
-        std::vector<ToRead> mine;
+        std::vector<RangeSum> mine;
         Bytes before = 0;
         for (const OpenRecord& open : chosen) {
             for (const RecordStretch& stretch : open.missing) {
                 const double share = static_cast<double>(before) / static_cast<double>(bytes_read_);
                 before += stretch.end - stretch.begin;
                 if (reader_of(record(open.record).file, share) == comm_.rank()) {
-                    mine.push_back({open.record, stretch});
+                    mine.push_back({stretch.begin, stretch.end, open.record, 0});
                     own_ += stretch.end - stretch.begin;
                 }
             }
@@ -207,24 +202,22 @@ class Check {
         return file_;
     }
 
-    RangeSum read(const ToRead& part, const mpi::OnStep& before_part) {
-        const auto& [i, stretch] = part;
-        const io::InputFile& file = opened(record(i).file);
-        RangeSum sum{stretch.begin, stretch.end, i, 0};
-        for (Bytes at = stretch.begin; at < stretch.end; at += part_.size()) {
+    void read(RangeSum& sum, const mpi::OnStep& before_part) {
+        const StorageRecord& whole = record(sum.record);
+        const io::InputFile& file = opened(whole.file);
+        for (Bytes at = sum.begin; at < sum.end; at += part_.size()) {
             before_part();
-            part_.resize(std::min(kPart, stretch.end - at));
+            part_.resize(std::min(kPart, sum.end - at));
             if (source_.throttle) {
                 source_.throttle->wait_for(part_.size());
             }
-            file.read_at(record(i).offset + at, part_);
+            file.read_at(whole.offset + at, part_);
             sum.crc32 = crc32(part_, sum.crc32);
             done_ += part_.size();
         }
-        if (stretch.end - stretch.begin == record(i).bytes && sum.crc32 != record(i).crc32) {
-            throw sums_.wrong(i, sum.crc32);
+        if (sum.end - sum.begin == whole.bytes && sum.crc32 != whole.crc32) {
+            throw sums_.wrong(sum.record, sum.crc32);
         }
-        return sum;
     }
 
     /// Alike on all ranks, but for who names the record.
@@ -272,8 +265,9 @@ class Check {
 }  // namespace
 
 RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const SourceFiles& source,
-                           const plan::Visibility& visibility, const RecordCheckOptions& options) {
-    return Check(comm, sums, source, visibility).run(options);
+                           const plan::Visibility& visibility, Completion completion,
+                           const mpi::WhyStop& why_stop, const mpi::OnShare& on_read) {
+    return Check(comm, sums, source, visibility).run(completion, why_stop, on_read);
 }
 
 }  // namespace shardweld::execute

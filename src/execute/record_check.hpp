@@ -26,18 +26,14 @@ enum class Completion {
     all,
 };
 
-/// How records are checked.
-struct RecordCheckOptions {
-    Completion completion = Completion::cheap;
-    mpi::WhyStop why_stop = {};
-    mpi::OnShare on_read = {};  ///< told of what is read once more
-};
-
 /// Collective. What was read of a record by any rank, now or by an earlier run, has to be as its
 /// checksum says; bytes that were not read, or by two ranks, are read once more, each by one rank
-/// that sees the file, the cheapest records first. The same on all ranks. Error(corrupt) naming
-/// file, record and tensor of the first one that is wrong; Error(io), Error(stopped).
+/// that sees the file, the cheapest records first; `on_read` is told of that. The same on all
+/// ranks. Error(corrupt) naming file, record and tensor of the first one that is wrong; Error(io),
+/// Error(stopped).
 RecordCounts check_records(mpi::Comm& comm, const RecordSums& sums, const SourceFiles& source,
-                           const plan::Visibility& visibility, const RecordCheckOptions& options);
+                           const plan::Visibility& visibility,
+                           Completion completion = Completion::cheap,
+                           const mpi::WhyStop& why_stop = {}, const mpi::OnShare& on_read = {});
 
 }  // namespace shardweld::execute

@@ -148,7 +148,7 @@ class RoundMaker {
             Index* n_different = nullptr;
             if (owner == rank_) {
                 round_.compared.push_back({target, i, 0});
-                n_different = &round_.compared.back().n_different;
+                n_different = &round_.compared.back().n_elements;
             }
             add_operand(owner, slice, replicas[i], {{}, 0, &replicas[i], place, n_different, true});
         }

@@ -66,13 +66,6 @@ struct Unpack {
     ComparedTypes rounding = {};  ///< as Move has it
 };
 
-/// Replica operands met in a round: which one, and the elements that differ.
-struct ComparedReplica {
-    std::uint32_t target = 0;
-    std::uint32_t replica = 0;
-    Index n_different = 0;
-};
-
 struct Round {
     std::vector<plan::OutputRange> ranges;  ///< by owner; empty after the last round
     std::uint32_t term = 0;                 ///< of the plan's terms: the only one that is read
@@ -82,10 +75,10 @@ struct Round {
         compares;  ///< replicas this rank reads for itself, after everything is in place
     std::vector<Unpack> unpacks;
     std::vector<Unpack> unpack_compares;
-    std::vector<ByteView> to_send;         ///< by rank
-    std::vector<ByteSpan> to_receive;      ///< by rank
-    std::deque<ComparedReplica> compared;  ///< addresses stay valid
-    double read_s = 0;                     ///< spent on `reads`
+    std::vector<ByteView> to_send;     ///< by rank
+    std::vector<ByteSpan> to_receive;  ///< by rank
+    std::deque<Difference> compared;   ///< replicas met; addresses stay valid
+    double read_s = 0;                 ///< spent on `reads`
 };
 
 /// The buffers rounds use, one after another.

@@ -295,7 +295,7 @@ class Worker {
             *part.n_different += count_unlike(part.copy, part.rounding, part.src, part.dst);
         }
         compare_reader_.read(std::move(round.compares));
-        for (const ComparedReplica& one : round.compared) {
+        for (const Difference& one : round.compared) {
             note_difference(one);
         }
         if (range.begin < range.end) {
@@ -328,8 +328,8 @@ class Worker {
         return bytes;
     }
 
-    void note_difference(const ComparedReplica& one) {
-        if (one.n_different == 0) {
+    void note_difference(const Difference& one) {
+        if (one.n_elements == 0) {
             return;
         }
         // Replicas are compared again by a later run, which must not find them in the journal.
@@ -338,11 +338,11 @@ class Worker {
         }
         for (Difference& known : differences_) {
             if (known.target == one.target && known.replica == one.replica) {
-                known.n_elements += one.n_different;
+                known.n_elements += one.n_elements;
                 return;
             }
         }
-        differences_.push_back({one.target, one.replica, one.n_different});
+        differences_.push_back(one);
     }
 
     void share(const RankCounts& own, Result& result) {

@@ -13,6 +13,7 @@
 #include "numeric/quality.hpp"
 #include "numeric/quantised_rows.hpp"
 
+#include "count_unlike.hpp"
 #include "journal.hpp"
 #include "written_output.hpp"
 
@@ -40,13 +41,6 @@ using OnSeen = std::function<void(const plan::Slice& slice, const numeric::Censu
 /// lie by columns.
 using OnCodes = std::function<void(const plan::Slice& slice, const numeric::QuantisedRows& rows,
                                    ByteView codes, ByteView scales)>;
-
-/// One difference found among replicas.
-struct Difference {
-    std::uint32_t target = 0;
-    std::uint32_t replica = 0;  ///< index into the target's replicas
-    Index n_elements = 0;       ///< that differ, in the part compared
-};
 
 /// What one rank did, in numbers.
 struct RankCounts {

@@ -33,15 +33,15 @@ const Sink::OpenOutput& Sink::file(std::uint32_t at) {
     if (!open_ || open_->at != at) {
         finish();
         const std::string& name = plan_.placement.files[at].name;
-        if (manner_.on_open) {
-            manner_.on_open(directory_.path() / name);
+        if (source_.on_open) {
+            source_.on_open(directory_.path() / name);
         }
         directory_.require_same();
-        if (!manner_.made.empty()) {
-            io::require_same_file(directory_, name, manner_.made[at]);
+        if (!options_.made.empty()) {
+            io::require_same_file(directory_, name, options_.made[at]);
         }
         open_ = {at, io::OutputFile::open_existing(directory_, name), std::nullopt};
-        if (manner_.direct) {
+        if (options_.direct) {
             open_->direct = io::OutputFile::open_direct(directory_, name);
         }
         require_same_file(*open_);
@@ -52,17 +52,17 @@ const Sink::OpenOutput& Sink::file(std::uint32_t at) {
 /// A file that was cut gets its size back from a write at its end, and nothing else tells.
 void Sink::require_same_file(const OpenOutput& open) {
     since_look_ = 0;
-    if (!manner_.made.empty()) {
-        io::require_same_file(open.file.fd(), open.file.path(), manner_.made[open.at]);
+    if (!options_.made.empty()) {
+        io::require_same_file(open.file.fd(), open.file.path(), options_.made[open.at]);
     }
 }
 
 /// As long as a file is open, no other file gets its inode number.
 void Sink::keep_inode(const OpenOutput& open) {
     const auto& file = plan_.placement.files[open.at];
-    io::require_same_file(directory_, file.name, manner_.made[open.at]);
+    io::require_same_file(directory_, file.name, options_.made[open.at]);
     io::InputFile held = io::InputFile::open(directory_, file.name);
-    io::require_same_file(held.fd(), held.path(), manner_.made[open.at]);
+    io::require_same_file(held.fd(), held.path(), options_.made[open.at]);
     if (may_be_held(held.fd())) {
         held_.push_back(std::move(held));
     }
@@ -75,8 +75,8 @@ void Sink::write_at(const OpenOutput& open, Bytes offset, ByteView bytes) {
     if (is_end || since_look_ > kLookBytes) {
         require_same_file(open);
     }
-    if (manner_.throttle) {
-        manner_.throttle->wait_for(bytes.size());
+    if (source_.throttle) {
+        source_.throttle->wait_for(bytes.size());
     }
     const auto address = reinterpret_cast<std::uintptr_t>(bytes.data());
     const Bytes head = std::min<Bytes>(
@@ -97,7 +97,7 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, ByteView bytes) 
         return;
     }
     // What is synced goes to the disk anyway: the sooner the better.
-    const bool is_behind = manner_.sync || pace_.is_behind();
+    const bool is_behind = options_.sync || pace_.is_behind();
     const double wall = wall_seconds();
     const double cpu = thread_cpu_seconds();
     // Pages that are to be used again soon are best large; where they stay, the kernel finds small
@@ -138,7 +138,7 @@ bool Sink::follows(const plan::Slice& before, const plan::Slice& slice) const {
 }
 
 void Sink::sync() {
-    if (open_ && manner_.sync) {
+    if (open_ && options_.sync) {
         behind_.finish(open_->file);
         open_->file.sync();
     }
@@ -151,7 +151,7 @@ void Sink::finish() {
     sync();
     behind_ = {};
     require_same_file(*open_);
-    if (!manner_.made.empty()) {
+    if (!options_.made.empty()) {
         keep_inode(*open_);
     }
     open_->file.close();

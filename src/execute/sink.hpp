@@ -1,18 +1,18 @@
 // Writes finished parts of the output space to their files.
 #pragma once
 
-#include <functional>
-#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "core/path.hpp"
 #include "io/directory.hpp"
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
-#include "io/throttle.hpp"
 #include "io/write_behind.hpp"
 #include "plan/output_range.hpp"
+
+#include "run_options.hpp"
+#include "source.hpp"
 
 namespace shardweld::plan {
 struct Plan;
@@ -25,16 +25,11 @@ namespace shardweld::execute {
 /// order, so one file is open at a time.
 class Sink {
   public:
-    /// How bytes get to the disk.
-    struct Manner {
-        bool sync = true;     ///< files are synced when this rank's part of them is written
-        bool direct = false;  ///< whole blocks are written past the page cache
-        std::shared_ptr<io::Throttle> throttle = nullptr;   ///< that writing keeps to
-        std::function<void(const fs::path&)> on_open = {};  ///< told each file
-        std::vector<io::Identity> made = {};  ///< what the files are; empty: they are not watched
-    };
-    Sink(const plan::Plan& plan, io::Directory directory, Manner manner)
-        : plan_(plan), directory_(std::move(directory)), manner_(std::move(manner)) {}
+    /// Writes as `options` say, and keeps to the throttle of `source`. All but the directory must
+    /// outlive it.
+    Sink(const plan::Plan& plan, io::Directory directory, const RunOptions& options,
+         const SourceFiles& source)
+        : plan_(plan), directory_(std::move(directory)), options_(options), source_(source) {}
 
     /// Writes the bytes of a part of the output space (contiguous, in output order). Error(io),
     /// also when a file is not what was made any more; Error(space).
@@ -68,7 +63,8 @@ class Sink {
 
     const plan::Plan& plan_;
     io::Directory directory_;
-    Manner manner_;
+    const RunOptions& options_;
+    const SourceFiles& source_;
     std::optional<OpenOutput> open_;
     io::WriteBehind behind_;
     io::Pace pace_;

@@ -55,12 +55,12 @@ void Proof::read_all(const GivesUp& gives_up) {
     }
     const app::Input& input = model_.merge().input;
     if (input.is_checked && input.sums) {
-        execute::RecordCheckOptions all;
-        all.completion = execute::Completion::all;
-        all.why_stop = [&] { return gives_up() ? std::string("nobody waits any more") : ""; };
-        const auto counts =
-            execute::check_records(model_.run().comm, *input.sums,
-                                   app::source_of(model_.run(), input), input.visibility, all);
+        const auto why_stop = [&] {
+            return gives_up() ? std::string("nobody waits any more") : "";
+        };
+        const auto counts = execute::check_records(
+            model_.run().comm, *input.sums, app::source_of(model_.run(), input), input.visibility,
+            execute::Completion::all, why_stop);
         const std::lock_guard lock(mutex_);
         proved_ = counts;
     }

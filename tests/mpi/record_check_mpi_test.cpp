@@ -61,7 +61,7 @@ execute::RecordCounts counts_of(const Sample& sample, const plan::Plan& plan,
     execute::RunOptions options;
     options.write = false;
     (void)execute::run(comm, plan, source, std::filesystem::path(), options);
-    return execute::check_records(comm, *sums, source, plan.visibility, {});
+    return execute::check_records(comm, *sums, source, plan.visibility);
 }
 
 plan::Plan plan_of(const Sample& sample, const test::Way& way, std::vector<plan::Target> targets) {
@@ -174,7 +174,7 @@ TEST(RecordCheck, reads_all_where_nothing_was_read) {
         plan::Visibility::everywhere(mpi::world().size(), sample.files().size());
     const auto check = [&] {
         return execute::check_records(mpi::world(), *sums, source, visibility,
-                                      {execute::Completion::all});
+                                      execute::Completion::all);
     };
     Bytes all = 0;
     for (const catalogue::StorageRecord& record : sums->records().all) {
@@ -203,7 +203,7 @@ TEST(RecordCheck, knows_what_an_earlier_run_has_read) {
     const execute::SourceFiles source{sample.directory(), &sample.files(), 2};
     const auto visibility =
         plan::Visibility::everywhere(mpi::world().size(), sample.files().size());
-    const auto counts = execute::check_records(mpi::world(), *now, source, visibility, {});
+    const auto counts = execute::check_records(mpi::world(), *now, source, visibility);
     EXPECT_EQ(counts.checked, static_cast<Index>(now->records().all.size()));
     EXPECT_LT(counts.bytes_read, 60'000U);
 }

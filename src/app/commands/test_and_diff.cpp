@@ -180,7 +180,7 @@ ComparedModels compare(const Run& run, Merge& merge, std::optional<bool> ties,
     }
     ComparedModels models = match(output.plan.targets, reference.tensors, ties, reference.ties());
     reference.use_records_of(models.pairs);
-    execute::Comparer comparer(output.plan, {source_of(run, reference.input), &reference.tensors},
+    execute::Comparer comparer(output.plan, source_of(run, reference.input), reference.tensors,
                                models.pairs, {job.run.rtol, job.run.atol},
                                merge.choice_for(job, merge.resources()).memory_limit);
     std::vector<execute::RunOptions> how(1);

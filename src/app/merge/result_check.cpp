@@ -63,7 +63,7 @@ BaseComparison::BaseComparison(const Run& run, const Output& output, Bytes memor
       is_aside_(left_aside(run.job, output)),
       base_(read_model_directory(run, *run.job.model.base)),
       compared_(matched(output, base_)),
-      comparer_(output.plan, {source_of(run, base_.input), &base_.tensors}, compared_.pairs, {0, 0},
+      comparer_(output.plan, source_of(run, base_.input), base_.tensors, compared_.pairs, {0, 0},
                 memory) {
     base_.use_records_of(compared_.pairs);
 }

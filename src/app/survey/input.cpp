@@ -229,7 +229,7 @@ execute::RecordCounts check_shown(const Run& run, const Input& input,
                                   execute::Completion completion, const mpi::WhyStop& why_stop) {
     const execute::RecordCounts counts =
         execute::check_records(run.comm, *input.sums, source_of(run, input), input.visibility,
-                               {completion, why_stop, shown(*run.progress, "checking checksums")});
+                               completion, why_stop, shown(*run.progress, "checking checksums"));
     run.progress->end();
     return counts;
 }

@@ -2,19 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
-#include <vector>
 
 #include "catalogue/optimizer.hpp"
+#include "mpi/share.hpp"
 #include "plan/plan.hpp"
 
 namespace shardweld::execute {
 
 namespace {
-
-struct BelowZero {
-    std::uint32_t tensor = 0;
-    Index n_elements = 0;
-};
 
 MomentSigns::Count signs_in(ByteView fp32) {
     MomentSigns::Count count;
@@ -25,15 +20,6 @@ MomentSigns::Count signs_in(ByteView fp32) {
         count.positive += value > 0 ? 1 : 0;
     }
     return count;
-}
-
-template <typename T>
-std::vector<T> values_in(ByteView bytes) {
-    std::vector<T> values(bytes.size() / sizeof(T));
-    if (!values.empty()) {
-        std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
-    }
-    return values;
 }
 
 }  // namespace
@@ -61,20 +47,12 @@ void MomentSigns::add(const plan::Slice& slice, ByteView bytes) {
 }
 
 MomentSigns::Found MomentSigns::gather(mpi::Comm& comm) const {
-    std::vector<BelowZero> own;
-    for (const auto& [tensor, n] : found_.below_zero) {
-        own.push_back({tensor, n});
-    }
     Found all;
-    for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(own)))) {
-        for (const BelowZero& one : values_in<BelowZero>(bytes)) {
-            all.below_zero[one.tensor] += one.n_elements;
-        }
-    }
-    for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(&found_.moments, 1)))) {
-        for (const Count& one : values_in<Count>(bytes)) {
-            all.moments.negative += one.negative;
-            all.moments.positive += one.positive;
+    for (const Found& part : mpi::gather(comm, found_)) {
+        all.moments.negative += part.moments.negative;
+        all.moments.positive += part.moments.positive;
+        for (const auto& [tensor, n] : part.below_zero) {
+            all.below_zero[tensor] += n;
         }
     }
     return all;

@@ -1,7 +1,6 @@
 #include "tensor_census.hpp"
 
-#include <cstring>
-
+#include "mpi/share.hpp"
 #include "plan/plan.hpp"
 
 namespace shardweld::execute {
@@ -42,14 +41,8 @@ std::map<std::uint32_t, numeric::Census> TensorCensus::gather(mpi::Comm& comm) {
     keep(current_);
     current_ = {};
     std::map<std::uint32_t, numeric::Census> found;
-    for (const auto& bytes : comm.all_gather(std::as_bytes(std::span(parts_)))) {
-        std::vector<CensusPart> parts(bytes.size() / sizeof(CensusPart));
-        if (!parts.empty()) {
-            std::memcpy(parts.data(), bytes.data(), bytes.size());
-        }
-        for (const CensusPart& part : parts) {
-            found[part.tensor].add(part.census);
-        }
+    for (const CensusPart& part : mpi::gather_all(comm, parts_)) {
+        found[part.tensor].add(part.census);
     }
     std::erase_if(found, [](const auto& entry) { return !is_remarkable(entry.second); });
     return found;

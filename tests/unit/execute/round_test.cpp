@@ -184,8 +184,8 @@ Done all_rounds(const Stored& data, int n_ranks, plan::Strategy strategy) {
         carry_out(data, members);
         for (const Member& member : members) {
             done.n_elements += count_right(plan, member.round);
-            for (const ComparedReplica& one : member.round.compared) {
-                done.n_different += one.n_different;
+            for (const Difference& one : member.round.compared) {
+                done.n_different += one.n_elements;
             }
             for (const auto& message : member.round.to_send) {
                 done.sent += message.size();

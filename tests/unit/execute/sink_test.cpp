@@ -65,6 +65,8 @@ class SinkTest : public testing::Test {
     plan::Plan the_plan;
     std::vector<io::Identity> made;
     std::vector<std::byte> output;
+    RunOptions options;
+    SourceFiles source;
 };
 
 TEST_F(SinkTest, writes_parts_of_any_size_over_tensors_and_files) {
@@ -72,9 +74,10 @@ TEST_F(SinkTest, writes_parts_of_any_size_over_tensors_and_files) {
     for (const Bytes step : {Bytes{1}, Bytes{19}, Bytes{20}, Bytes{21}, Bytes{4019}, Bytes{9999}}) {
         for (const bool syncs : {false, true}) {
             std::vector<std::string> opened;
-            Sink sink(the_plan, place.path(),
-                      {syncs, false, nullptr,
-                       [&](const fs::path& path) { opened.push_back(path.filename()); }, made});
+            source.on_open = [&](const fs::path& path) { opened.push_back(path.filename()); };
+            options.sync = syncs;
+            options.made = made;
+            Sink sink(the_plan, place.path(), options, source);
             for (Bytes at = 0; at < output.size(); at += step) {
                 write(sink, at, std::min<Bytes>(at + step, output.size()));
             }
@@ -88,7 +91,8 @@ TEST_F(SinkTest, writes_parts_of_any_size_over_tensors_and_files) {
 }
 
 TEST_F(SinkTest, writes_whole_blocks_past_the_cache_where_addresses_allow) {
-    Sink sink(the_plan, place.path(), {false, true, nullptr, {}, {}});
+    options.direct = true;
+    Sink sink(the_plan, place.path(), options, source);
     const std::string refused = test::error_text([&] { write(sink, 0, 4020); });
     if (refused != "no error") {
         GTEST_SKIP() << refused;
@@ -99,7 +103,8 @@ TEST_F(SinkTest, writes_whole_blocks_past_the_cache_where_addresses_allow) {
 }
 
 TEST_F(SinkTest, leaves_what_comes_later_alone) {
-    Sink sink(the_plan, place.path(), {false, false, nullptr, {}, made});
+    options.made = made;
+    Sink sink(the_plan, place.path(), options, source);
     write(sink, 0, 25);
     sink.finish();
     expect_written(25);
@@ -109,13 +114,15 @@ TEST_F(SinkTest, refuses_a_file_that_is_not_the_one_that_was_made) {
     const std::string name = the_plan.placement.files[0].name;
     fs::rename(place.path() / name, place.path() / "other");
     fs::copy_file(place.path() / "other", place.path() / name);
-    Sink sink(the_plan, place.path(), {false, false, nullptr, {}, made});
+    options.made = made;
+    Sink sink(the_plan, place.path(), options, source);
     EXPECT_EQ(test::error_text([&] { write(sink, 0, 20); }).substr(0, 4), "io: ");
     EXPECT_EQ(sink.bytes_written(), 0U);
 }
 
 TEST_F(SinkTest, notices_a_file_that_is_cut_while_it_is_open) {
-    Sink sink(the_plan, place.path(), {false, false, nullptr, {}, made});
+    options.made = made;
+    Sink sink(the_plan, place.path(), options, source);
     write(sink, 0, 10);
     fs::resize_file(place.path() / the_plan.placement.files[0].name, 30);
     EXPECT_EQ(test::error_text([&] {
@@ -128,7 +135,7 @@ TEST_F(SinkTest, notices_a_file_that_is_cut_while_it_is_open) {
 TEST_F(SinkTest, notices_another_directory_of_the_name) {
     const fs::path inside = place.path() / "in";
     fs::create_directory(inside);
-    Sink sink(the_plan, inside, {false, false, nullptr, {}, {}});
+    Sink sink(the_plan, inside, options, source);
     fs::remove(inside);
     fs::create_directory(inside);
     EXPECT_EQ(test::error_text([&] { write(sink, 0, 20); }).substr(0, 8), "target: ");
@@ -141,7 +148,7 @@ TEST_F(SinkTest, says_space_when_the_system_takes_no_more) {
     ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &old), 0);
     struct rlimit small = old;
     small.rlim_cur = the_plan.placement.slots[1].offset + 100;
-    Sink sink(the_plan, place.path(), {false, false, nullptr, {}, {}});
+    Sink sink(the_plan, place.path(), options, source);
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
     const std::string refused = test::error_text([&] { write(sink, 0, 4020); });
     ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &old), 0);
