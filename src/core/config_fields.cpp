@@ -96,7 +96,7 @@ std::optional<std::size_t> group_of(std::string_view module,
                                     const std::vector<std::vector<std::string>>& targets) {
     Match best = Match::none;
     std::optional<std::size_t> found;
-    for (std::size_t at = 0; at < targets.size(); ++at) {
+    for (const std::size_t at : indices(targets)) {
         Match own = Match::none;
         for (const std::string& target : targets[at]) {
             own = std::max(own, match_of(module, target));

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "lists.hpp"
+
 namespace shardweld {
 
 namespace {
@@ -97,7 +99,7 @@ Error& Error::set_detail(std::string detail) {
 
 std::string Error::full_text() const {
     std::string text = what();
-    for (std::size_t i = 0; i < where_.size(); ++i) {
+    for (const std::size_t i : indices(where_)) {
         text += (i == 0 ? " [" : "; ") + where_[i];
     }
     text += where_.empty() ? "" : "]";

@@ -31,7 +31,7 @@ std::vector<std::size_t> front_sizes(const Names& names) {
 std::unordered_map<std::string_view, Places> by_front(const Names& names,
                                                       const std::vector<std::size_t>& sizes) {
     std::unordered_map<std::string_view, Places> places;
-    for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const std::size_t i : indices(names)) {
         places[names[i].substr(0, sizes[i])].push_back(i);
     }
     return places;
@@ -41,7 +41,7 @@ std::unordered_map<std::string_view, Places> by_front(const Names& names,
 /// same names, which are compared once.
 std::vector<std::size_t> ranks_of_rests(const Names& names, const std::vector<std::size_t>& sizes) {
     std::unordered_map<std::string_view, std::size_t> ranks;
-    for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const std::size_t i : indices(names)) {
         ranks.emplace(names[i].substr(sizes[i]), 0);
     }
     Names rests;
@@ -50,12 +50,12 @@ std::vector<std::size_t> ranks_of_rests(const Names& names, const std::vector<st
         rests.push_back(rest);
     }
     std::ranges::sort(rests, natural_less);
-    for (std::size_t i = 0; i < rests.size(); ++i) {
+    for (const std::size_t i : indices(rests)) {
         ranks[rests[i]] = i;
     }
     std::vector<std::size_t> found;
     found.reserve(names.size());
-    for (std::size_t i = 0; i < names.size(); ++i) {
+    for (const std::size_t i : indices(names)) {
         found.push_back(ranks.at(names[i].substr(sizes[i])));
     }
     return found;

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "lists.hpp"
+
 namespace shardweld {
 
 /// The places of the names in natural order (natural_less). What stands in front of a name's first
@@ -17,7 +19,7 @@ std::vector<std::size_t> natural_order(const std::vector<std::string_view>& name
 /// of them may not fit into memory.
 template <typename Thing>
 void put_in_order(std::vector<Thing>& things, std::vector<std::size_t> order) {
-    for (std::size_t begin = 0; begin < order.size(); ++begin) {
+    for (const std::size_t begin : indices(order)) {
         Thing first = std::move(things[begin]);
         std::size_t at = begin;
         while (order[at] != begin) {

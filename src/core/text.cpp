@@ -292,7 +292,7 @@ std::optional<Index> parse_index(std::string_view text) {
 std::string digits_hidden(std::string_view name) {
     std::string out;
     out.reserve(name.size());
-    for (std::size_t i = 0; i < name.size(); ++i) {
+    for (const std::size_t i : indices(name)) {
         if (!is_digit(name[i])) {
             out += name[i];
         } else if (i == 0 || !is_digit(name[i - 1])) {

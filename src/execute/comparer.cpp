@@ -57,7 +57,7 @@ Comparer::Comparer(const plan::Plan& plan, SourceFiles source,
       reader_(source_, std::min(kLargestWindow, memory / 4)),
       of_tensor_(plan.tensors.size()),
       found_(pairs_.size()) {
-    for (std::size_t i = 0; i < pairs_.size(); ++i) {
+    for (const std::size_t i : indices(pairs_)) {
         of_tensor_[pairs_[i].written].push_back(i);
     }
 }
@@ -79,7 +79,7 @@ void Comparer::add_codes(const plan::Slice& slice, const numeric::QuantisedRows&
 
 std::vector<numeric::Comparison> Comparer::gather(mpi::Comm& comm) const {
     std::map<std::size_t, numeric::Comparison> mine;
-    for (std::size_t i = 0; i < found_.size(); ++i) {
+    for (const std::size_t i : indices(found_)) {
         if (found_[i].n_elements > 0) {
             mine[i] = found_[i];
         }

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/lists.hpp"
 #include "numeric/convert.hpp"
 
 namespace shardweld::execute {
@@ -44,7 +45,7 @@ Index count_other_nans(DType type, ByteView a, ByteView b) {
     const std::vector<float> values_a = widened(a);
     const std::vector<float> values_b = widened(b);
     Index count = 0;
-    for (std::size_t i = 0; i < values_a.size(); ++i) {
+    for (const std::size_t i : indices(values_a)) {
         const bool are_nans = std::isnan(values_a[i]) && std::isnan(values_b[i]);
         count += are_nans && !std::ranges::equal(a.subspan(i * element, element),
                                                  b.subspan(i * element, element))

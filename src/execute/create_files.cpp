@@ -44,7 +44,7 @@ std::pair<io::NotedFile, bool> make(const outputs::PlacedFile& file,
 std::vector<std::size_t> own_files(int rank, const plan::Plan& plan) {
     std::vector<std::size_t> own;
     Bytes begin = 0;
-    for (std::size_t at = 0; at < plan.placement.files.size(); ++at) {
+    for (const std::size_t at : indices(plan.placement.files)) {
         const auto after = std::ranges::upper_bound(plan.cuts, begin);
         const int owner = std::min(static_cast<int>(after - plan.cuts.begin()), plan.n_ranks()) - 1;
         if (owner == rank) {
@@ -108,7 +108,7 @@ void share_places(mpi::Comm& comm, outputs::Placement& placement,
         outputs::PlacedFile& file = placement.files.at(one.file);
         file.size = one.size;
         file.header_offset = one.header_offset;
-        for (std::size_t i = 0; i < file.tensors.size(); ++i) {
+        for (const std::size_t i : indices(file.tensors)) {
             placement.slots[file.tensors[i]].offset = one.offsets.at(i);
         }
     }
@@ -147,7 +147,7 @@ void share_identities(mpi::Comm& comm, const plan::Plan& plan, const io::Directo
                       CreatedFiles& created) {
     const auto own = own_files(comm.rank(), plan);
     std::map<std::size_t, io::Identity> mine;
-    for (std::size_t i = 0; i < own.size(); ++i) {
+    for (const std::size_t i : indices(own)) {
         mine[own[i]] = created.frames[i].identity;
     }
     created.files.resize(plan.placement.files.size());

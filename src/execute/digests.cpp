@@ -100,7 +100,7 @@ void BlockDigests::complete(mpi::Comm& comm) {
     const auto own = static_cast<std::size_t>(comm.rank());
     std::vector<ByteView> to_send(all.size());
     std::vector<std::vector<std::byte>> received(all.size());
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (const std::size_t rank : indices(all)) {
         if (all[rank].fragment == kNone) {
             continue;
         }

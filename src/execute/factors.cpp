@@ -244,7 +244,7 @@ void Factors::apply_gains(const plan::Fold& fold, const MatrixBlock& block) {
 }
 
 void Factors::take_rows(const plan::Fold& fold, const MatrixBlock& block) {
-    for (std::size_t i = 0; i < fold.rows.size(); ++i) {
+    for (const std::size_t i : indices(fold.rows)) {
         const Index row = fold.rows[i] - block.row;
         if (row >= 0 && row < block.n_rows) {
             const auto from = static_cast<Index>(i);

@@ -31,7 +31,7 @@ class WeightedUnionFind {
   public:
     WeightedUnionFind(Bytes size, std::span<const RangeSum> known)
         : size_(size), places_(places_of(size, known)) {
-        for (std::size_t i = 0; i < places_.size(); ++i) {
+        for (const std::size_t i : indices(places_)) {
             ties_.push_back({i, 0});
         }
         for (const RangeSum& range : known) {
@@ -97,7 +97,7 @@ class TwoEdgeComponents {
 
     TwoEdgeComponents(std::size_t n_places, const std::vector<Edge>& edges)
         : edges_(edges), at_(n_places), order_(n_places, 0), low_(n_places), part_(n_places) {
-        for (std::size_t i = 0; i < edges.size(); ++i) {
+        for (const std::size_t i : indices(edges)) {
             at_[edges[i].a].push_back(i);
             at_[edges[i].b].push_back(i);
         }
@@ -199,7 +199,7 @@ std::vector<std::optional<std::size_t>> shortest_gaps(const TwoEdgeComponents& c
                                                       const std::vector<Bytes>& at,
                                                       const std::vector<bool>& is_chosen) {
     std::vector<std::optional<std::size_t>> shortest(components.n_parts());
-    for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
+    for (const std::size_t gap : indices(is_chosen)) {
         const std::size_t a = components.part_of(gap);
         const std::size_t b = components.part_of(gap + 1);
         if (a == b || is_chosen[gap]) {
@@ -227,7 +227,7 @@ std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) 
     }
     std::vector<bool> is_chosen = covered(at, known);
     is_chosen.flip();
-    for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
+    for (const std::size_t gap : indices(is_chosen)) {
         if (is_chosen[gap]) {
             edges.push_back({gap, gap + 1});
         }
@@ -246,7 +246,7 @@ std::vector<RecordStretch> missing(Bytes size, std::span<const RangeSum> known) 
         }
     }
     std::vector<RecordStretch> stretches;
-    for (std::size_t gap = 0; gap < is_chosen.size(); ++gap) {
+    for (const std::size_t gap : indices(is_chosen)) {
         if (is_chosen[gap]) {
             stretches.push_back({at[gap], at[gap + 1]});
         }

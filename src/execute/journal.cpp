@@ -164,7 +164,7 @@ std::vector<std::pair<Index, fs::path>> files_by_session(const fs::path& directo
 }  // namespace
 
 BlockPlaces::BlockPlaces(const plan::Plan& plan) : plan_(plan), begins_(plan.tensors.size()) {
-    for (std::size_t i = 0; i < plan.space.order.size(); ++i) {
+    for (const std::size_t i : indices(plan.space.order)) {
         const std::uint32_t tensor = plan.space.order[i];
         begins_[tensor] = {plan.space.begins[i], n_blocks_};
         n_blocks_ += n_blocks_of(plan, tensor) * n_together({0, tensor, {}});

@@ -94,7 +94,7 @@ class Norms {
     void write_gains(const plan::Fold& fold) {
         std::vector<float> gains(squares_.size());
         factors_.read(fold.magnitudes, gains);
-        for (std::size_t i = 0; i < gains.size(); ++i) {
+        for (const std::size_t i : indices(gains)) {
             gains[i] /= static_cast<float>(std::sqrt(squares_[i]));
         }
         file_.write_at(fold.magnitudes, std::as_bytes(std::span(gains)));
@@ -154,7 +154,7 @@ void LargestValues::add(const plan::Slice& slice, ByteView bytes) {
 std::vector<float> LargestValues::gather(mpi::Comm& comm) const {
     std::vector<std::uint32_t> all(largest_.size(), 0);
     for (const std::vector<std::uint32_t>& part : mpi::gather(comm, largest_)) {
-        for (std::size_t i = 0; i < all.size(); ++i) {
+        for (const std::size_t i : indices(all)) {
             all[i] = std::max(all[i], part[i]);
         }
     }
@@ -167,7 +167,7 @@ std::vector<float> LargestValues::gather(mpi::Comm& comm) const {
 void set_divisors(plan::Plan& plan, const std::vector<float>& largest,
                   const std::vector<std::uint32_t>& shares) {
     std::vector<float> of_share(shares.size(), 0);
-    for (std::size_t i = 0; i < shares.size(); ++i) {
+    for (const std::size_t i : indices(shares)) {
         of_share[shares[i]] = std::max(of_share[shares[i]], largest[i]);
     }
     for (plan::Target& target : plan.targets) {

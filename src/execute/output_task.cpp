@@ -112,7 +112,7 @@ class BlockReadBack {
             while (!blocks.empty()) {
                 const auto together = next_of(blocks);
                 bool is_good = together.size() == places_.n_together(together.front());
-                for (std::size_t i = 0; i < together.size(); ++i) {
+                for (const std::size_t i : indices(together)) {
                     before_block();
                     read_block(places_.slice(together[i]), bytes_[i]);
                     done += std::ssize(bytes_[i]);

@@ -25,7 +25,7 @@ constexpr std::size_t kMostReaders = 8;
 /// The elements of a box as ranges of the row-major tensor, in order. Neighbours are one.
 std::vector<layout::Range> runs_of(const layout::Box& box, std::span<const Index> shape) {
     std::vector<layout::Range> runs{{0, 1}};
-    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+    for (const std::size_t axis : indices(shape)) {
         std::vector<layout::Range> finer;
         for (const layout::Range& run : runs) {
             // Either one index of the axes before, or a range of whole ones.
@@ -108,7 +108,7 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
       writer_(plan, source, fs::path(), options_, 0),
       tensors_(plan.targets.size()),
       places_(plan.tensors.size()) {
-    for (std::size_t at = 0; at < plan.space.order.size(); ++at) {
+    for (const std::size_t at : indices(plan.space.order)) {
         const std::uint32_t first = plan.space.order[at];
         const plan::OutputOfTarget of = plan.tensors[first];
         const std::uint32_t n_made = of.output == 0 ? plan.targets[of.target].n_made() : 1;

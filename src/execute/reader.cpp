@@ -44,7 +44,7 @@ Copy turn_of(const Copy& copy, std::size_t k, Index j) {
 std::size_t sparse_loop(const Move& move) {
     const Copy& copy = move.copy;
     std::size_t widest = copy.loops.size();
-    for (std::size_t k = 0; k < copy.loops.size(); ++k) {
+    for (const std::size_t k : indices(copy.loops)) {
         if (widest == copy.loops.size() ||
             copy.loops[k].src_stride > copy.loops[widest].src_stride) {
             widest = k;

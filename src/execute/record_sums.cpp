@@ -203,7 +203,7 @@ std::vector<RangeSum> RecordSums::all() const {
 
 Index RecordSums::n_without() const {
     Index n_without = 0;
-    for (std::size_t i = 0; i < uses_.size(); ++i) {
+    for (const std::size_t i : indices(uses_)) {
         n_without += uses_[i] == RecordUse::output && records_.all[i].crc32 == 0 ? 1 : 0;
     }
     return n_without;

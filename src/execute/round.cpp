@@ -45,7 +45,7 @@ class RoundMaker {
         if (owner == rank_) {
             assemble(slices);
         }
-        for (std::size_t i = 0; i < slices.size(); ++i) {
+        for (const std::size_t i : indices(slices)) {
             const ByteSpan place = owner == rank_ ? round_.slices[i].stored : ByteSpan{};
             add_slice(owner, slices[i], place);
         }
@@ -54,7 +54,7 @@ class RoundMaker {
     void finish() {
         Bytes n_sent = 0;
         Bytes n_received = 0;
-        for (std::size_t rank = 0; rank < outgoing_.size(); ++rank) {
+        for (const std::size_t rank : indices(outgoing_)) {
             n_sent += message_bytes(outgoing_[rank]);
             n_received += message_bytes(incoming_[rank]);
         }
@@ -66,7 +66,7 @@ class RoundMaker {
         if (n_received > 0) {
             received = buffers_.received.get(n_received);
         }
-        for (std::size_t rank = 0; rank < outgoing_.size(); ++rank) {
+        for (const std::size_t rank : indices(outgoing_)) {
             const Bytes send_bytes = message_bytes(outgoing_[rank]);
             const Bytes receive_bytes = message_bytes(incoming_[rank]);
             round_.to_send.emplace_back(sent.first(send_bytes));
@@ -228,7 +228,7 @@ Round make_round(const Plan& plan, std::vector<plan::OutputRange> ranges, std::u
     Round round;
     round.term = term;
     RoundMaker maker(plan, rank, buffers, round);
-    for (std::size_t owner = 0; owner < ranges.size(); ++owner) {
+    for (const std::size_t owner : indices(ranges)) {
         if (ranges[owner].begin < ranges[owner].end) {
             maker.add_owner(static_cast<int>(owner), ranges[owner]);
         }

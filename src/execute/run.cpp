@@ -276,7 +276,7 @@ class Worker {
 
     void exchange(const Round& round) {
         const double begin = wall_seconds();
-        for (std::size_t rank = 0; rank < round.to_send.size(); ++rank) {
+        for (const std::size_t rank : indices(round.to_send)) {
             mine_.bytes_sent += rank == own() ? 0 : round.to_send[rank].size();
         }
         mine_.exchange_steps +=

@@ -46,7 +46,7 @@ void Sums::add(const Round& round) {
     if (round.term == 0) {
         begin(round);
     }
-    for (std::size_t i = 0; i < round.slices.size(); ++i) {
+    for (const std::size_t i : indices(round.slices)) {
         const StoredSlice& one = round.slices[i];
         const auto& mix = plan_.target_of(one.slice.tensor).mix;
         if (!mix) {
@@ -125,7 +125,7 @@ void Writer::make(const Round& round, plan::OutputRange range) {
     const ByteSpan out =
         is_plain ? std::span(round.slices.front().stored.data(), range.end - range.begin)
                  : converted_.get(range.end - range.begin, file_offset_of(plan_, first));
-    for (std::size_t i = 0; i < round.slices.size(); ++i) {
+    for (const std::size_t i : indices(round.slices)) {
         const auto made = plan::made_with(plan_, round.slices[i].slice);
         InlineVector<ByteSpan, 2> places;
         for (const plan::Slice& slice : made) {
@@ -134,7 +134,7 @@ void Writer::make(const Round& round, plan::OutputRange range) {
         if (!is_plain) {
             convert(round, i, places.span());
         }
-        for (std::size_t at = 0; at < made.size(); ++at) {
+        for (const std::size_t at : indices(made)) {
             if (has_digests_) {
                 digests_.add(made[at], places[at]);
             }

@@ -102,7 +102,7 @@ void apply_resolutions(catalogue::Catalogue& catalogue,
     std::vector<std::size_t> positions(resolutions.size(), 0);
     std::map<std::uint32_t, std::size_t> resolution_of;
     for (const std::size_t r : indices(resolutions)) {
-        for (std::size_t i = 0; i < resolutions[r].files.size(); ++i) {
+        for (const std::size_t i : indices(resolutions[r].files)) {
             const std::uint32_t file = resolutions[r].files[i];
             catalogue.files.at(file).size = resolutions[r].sizes.at(i);
             resolution_of[file] = r;

@@ -141,7 +141,7 @@ std::string dimension_is(std::size_t k, Index found) {
 
 /// Solves '*' from the one dimension it belongs to: its extent there is base + slope * star.
 void solve_star(const Layout& layout, const Stored& stored, Extents& extents) {
-    for (std::size_t k = 0; k < layout.dims.size(); ++k) {
+    for (const std::size_t k : indices(layout.dims)) {
         extents.set_star(0);
         const Index base = extents.of(layout.dims[k]);
         extents.set_star(1);
@@ -199,7 +199,7 @@ class BoundLayout::Builder {
         }
         bound_.nodes_[at].extent = extents_.of(product);
         const std::size_t first = add_children(at, Node::NodeKind::product, product.size());
-        for (std::size_t i = 0; i < product.size(); ++i) {
+        for (const std::size_t i : indices(product)) {
             fill(first + i, product[i]);
         }
     }
@@ -211,7 +211,7 @@ class BoundLayout::Builder {
         }
         const std::size_t first = add_children(at, Node::NodeKind::sum, item.segments.size());
         Index begin = 0;
-        for (std::size_t i = 0; i < item.segments.size(); ++i) {
+        for (const std::size_t i : indices(item.segments)) {
             fill(first + i, item.segments[i].items);
             bound_.nodes_[first + i].begin = begin;
             bound_.nodes_[first + i].segment = segment_named(item.segments[i].label);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/index.hpp"
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 #include "patch.hpp"
@@ -88,7 +89,7 @@ std::optional<Copy> overlap(const Patch& src, const Patch& dst) {
                                              std::to_string(dst.axes.size()) + " axes");
     }
     Copy copy{src.offset, dst.offset, {}};
-    for (std::size_t k = 0; k < src.axes.size(); ++k) {
+    for (const std::size_t k : indices(src.axes)) {
         const Axis& s = src.axes[k];
         const Axis& d = dst.axes[k];
         const Index lo = std::max(s.lo, d.lo);
@@ -145,7 +146,7 @@ Range dst_span(const Copy& copy) {
 
 std::string to_text(const Copy& copy) {
     std::string text = std::to_string(copy.src_offset) + " -> " + std::to_string(copy.dst_offset);
-    for (std::size_t k = 0; k < copy.loops.size(); ++k) {
+    for (const std::size_t k : indices(copy.loops)) {
         const Loop& loop = copy.loops[k];
         text += (k == 0 ? ": " : " ") + std::to_string(loop.extent) + "x(" +
                 std::to_string(loop.src_stride) + "," + std::to_string(loop.dst_stride) + ")";

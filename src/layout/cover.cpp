@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/lists.hpp"
+
 namespace shardweld::layout {
 
 namespace {
@@ -91,7 +93,7 @@ class Tiling {
         if (region.boxes.size() != 1) {
             return false;
         }
-        for (std::size_t axis = 0; axis < region.lo.size(); ++axis) {
+        for (const std::size_t axis : indices(region.lo)) {
             if (begin(region.boxes.front(), axis) != region.lo[axis] ||
                 end(region.boxes.front(), axis) != region.hi[axis]) {
                 return false;
@@ -140,7 +142,7 @@ class Tiling {
         }
         n_looks_ += boxes.size() * boxes.size() / 2;
         Index covered = 0;
-        for (std::size_t i = 0; i < boxes.size(); ++i) {
+        for (const std::size_t i : indices(boxes)) {
             for (std::size_t j = 0; j < i; ++j) {
                 if (overlap(boxes[j], boxes[i])) {
                     return set_overlap(boxes[j], boxes[i]);
@@ -149,14 +151,14 @@ class Tiling {
             covered = checked_add(covered, volume_of(boxes_[boxes[i]].sizes, "a box"), "boxes");
         }
         Index wanted = 1;
-        for (std::size_t axis = 0; axis < region.lo.size(); ++axis) {
+        for (const std::size_t axis : indices(region.lo)) {
             wanted = checked_mul(wanted, region.hi[axis] - region.lo[axis], "a tensor's shape");
         }
         return covered == wanted || set_gap(region.lo, region.hi);
     }
 
     [[nodiscard]] bool overlap(std::size_t a, std::size_t b) const {
-        for (std::size_t axis = 0; axis < boxes_[a].offsets.size(); ++axis) {
+        for (const std::size_t axis : indices(boxes_[a].offsets)) {
             if (begin(a, axis) >= end(b, axis) || begin(b, axis) >= end(a, axis)) {
                 return false;
             }
@@ -213,7 +215,7 @@ Cover check_cover(const Patch& whole, std::span<const Patch* const> parts) {
     const std::span<const Index> all(numbers);
     std::vector<CoverBox> boxes;
     boxes.reserve(parts.size());
-    for (std::size_t i = 0; i < parts.size(); ++i) {
+    for (const std::size_t i : indices(parts)) {
         boxes.push_back({all.subspan(2 * i * rank, rank), all.subspan((2 * i + 1) * rank, rank)});
     }
     return check_cover(all.last(rank), boxes);

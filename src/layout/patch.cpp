@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 #include "range_boxes.hpp"
@@ -67,7 +68,7 @@ std::optional<Patch> clip(const Patch& p, const Box& box) {
                                              std::to_string(box.size()));
     }
     Patch clipped = p;
-    for (std::size_t k = 0; k < box.size(); ++k) {
+    for (const std::size_t k : indices(box)) {
         const Axis& axis = p.axes[k];
         const Index lo = std::max(axis.lo, box[k].lo);
         const Index hi = std::min(axis.lo + axis.extent, box[k].lo + box[k].extent);
@@ -105,7 +106,7 @@ std::vector<Patch> flat(const Box& box, Index begin, Index end, Index offset) {
     for (const RangeBox& part : boxes_of_range(begin, end, shape.span())) {
         Patch p = whole;
         p.offset = offset + part.begin - begin;
-        for (std::size_t k = 0; k < box.size(); ++k) {
+        for (const std::size_t k : indices(box)) {
             p.axes[k].lo += part.box[k].lo;
             p.axes[k].extent = part.box[k].extent;
         }
@@ -128,7 +129,7 @@ Patch embed(const Patch& p, std::size_t k, Index at) {
 
 std::string to_text(const Patch& p) {
     std::string text = std::to_string(p.offset);
-    for (std::size_t k = 0; k < p.axes.size(); ++k) {
+    for (const std::size_t k : indices(p.axes)) {
         const Axis& axis = p.axes[k];
         text += (k == 0 ? " + [" : " [") + std::to_string(axis.lo) + "," +
                 std::to_string(axis.lo + axis.extent) + ")*" + std::to_string(axis.stride);

@@ -4,6 +4,8 @@
 #include <functional>
 #include <vector>
 
+#include "core/lists.hpp"
+
 #include "expression.hpp"
 
 namespace shardweld::layout {
@@ -47,7 +49,7 @@ void walk(const Ahead* ahead, SegmentPath& path,
 
 void for_each_segment(const Layout& layout, const std::function<void(const SegmentPath&)>& visit) {
     std::vector<Ahead> dims(layout.dims.size());
-    for (std::size_t k = 0; k < dims.size(); ++k) {
+    for (const std::size_t k : indices(dims)) {
         dims[k] = {&layout.dims[k], 0, k + 1 < dims.size() ? &dims[k + 1] : nullptr};
     }
     SegmentPath path{layout.label, 1, {}};

@@ -3,6 +3,7 @@
 #include <optional>
 #include <utility>
 
+#include "core/lists.hpp"
 #include "core/strides.hpp"
 
 namespace shardweld::layout {
@@ -23,7 +24,7 @@ class Unfolder {
   private:
     /// The axis along which a loop's addresses grow by one index; nullopt: they jump.
     [[nodiscard]] std::optional<std::size_t> axis_of(const Loop& loop) const {
-        for (std::size_t k = 0; k < shape_.size(); ++k) {
+        for (const std::size_t k : indices(shape_)) {
             if (shape_[k] > 1 && strides_[k] == loop.src_stride) {
                 return k;
             }
@@ -34,10 +35,10 @@ class Unfolder {
     void add(const Copy& copy) {
         Patch patch;
         patch.offset = copy.dst_offset;
-        for (std::size_t k = 0; k < shape_.size(); ++k) {
+        for (const std::size_t k : indices(shape_)) {
             patch.axes.push_back({copy.src_offset / strides_[k] % shape_[k], 1, 0});
         }
-        for (std::size_t i = 0; i < copy.loops.size(); ++i) {
+        for (const std::size_t i : indices(copy.loops)) {
             const Loop& loop = copy.loops[i];
             const auto at = axis_of(loop);
             if (!at || patch.axes[*at].extent > 1) {
@@ -103,7 +104,7 @@ Copy turned(const Copy& copy) {
 std::optional<std::pair<std::size_t, Index>> stepped_over(const Loop& loop,
                                                           const std::vector<Index>& shape) {
     const std::vector<Index> strides = dense_strides(shape);
-    for (std::size_t k = 0; k < shape.size(); ++k) {
+    for (const std::size_t k : indices(shape)) {
         const Index n = loop.src_stride / strides[k];
         if (n > 1 && n < shape[k] && shape[k] % n == 0 && loop.src_stride % strides[k] == 0) {
             return std::pair(k, n);

@@ -185,7 +185,7 @@ std::optional<std::map<std::string, Index>> Pattern::match_beginning(std::string
 
 std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of) {
     std::string name = pattern.literals.front();
-    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+    for (const std::size_t i : indices(pattern.captures)) {
         name += std::to_string(value_at(pattern, i, captures, value_of));
         name += pattern.literals[i + 1];
     }
@@ -203,7 +203,7 @@ Captures captures_for_condition(const Pattern& pattern, const Captures& captures
                                    value_of(pattern.layer->plus), pattern.text);
         return seen;
     }
-    for (std::size_t i = 0; i < pattern.captures.size(); ++i) {
+    for (const std::size_t i : indices(pattern.captures)) {
         if (!pattern.plus[i].empty()) {
             seen[kLayer] = value_at(pattern, i, captures, value_of);
         }

@@ -150,7 +150,7 @@ class SizedTensors {
             is_new = false;
             is_solved = true;
             for (const auto& [line, shape] : tensor.stored) {
-                for (std::size_t dim = 0; dim < shape.size(); ++dim) {
+                for (const std::size_t dim : indices(shape)) {
                     const auto sum = sum_of(line->layout.dims[dim], tensor);
                     is_solved = is_solved && sum && sum->factor == 0;
                     if (sum && sum->factor != 0) {

@@ -99,7 +99,7 @@ class LegacyPieces {
         for (const StageTensor& at : stages_of(line, local)) {
             const std::vector<SharedText> path = {model_key(*at.stage), at.name};
             const std::size_t first_file = static_cast<std::size_t>(at.stage->rank) * pairs_.size();
-            for (std::size_t i = 0; i < pairs_.size(); ++i) {
+            for (const std::size_t i : indices(pairs_)) {
                 const RankPair& pair = pairs_[i];
                 if (part.is_expert && pair.ep != part.ep) {
                     continue;

@@ -45,7 +45,7 @@ std::optional<Duplicate> find_duplicate(Texts texts) {
     // Open addressing: a slot holds the position of a text. About half a step more a text is usual.
     std::vector<std::uint32_t> slots(std::bit_ceil(2 * texts.size() + 1), kFree);
     std::size_t steps_left = 4 * texts.size() + 64;
-    for (std::size_t i = 0; i < texts.size(); ++i) {
+    for (const std::size_t i : indices(texts)) {
         std::size_t slot = std::hash<std::string_view>()(texts[i]) & (slots.size() - 1);
         for (; slots[slot] != kFree; slot = (slot + 1) & (slots.size() - 1)) {
             if (texts[slots[slot]] == texts[i]) {

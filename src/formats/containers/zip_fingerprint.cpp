@@ -67,7 +67,7 @@ std::string hash_of(const std::vector<ZipEntry>& records) {
 /// Whether the records were those of the fingerprint before two of one size changed places.
 bool is_exchanged(std::vector<ZipEntry> records, const std::string& stated) {
     std::uint64_t steps_left = 50'000'000;
-    for (std::size_t i = 0; i < records.size(); ++i) {
+    for (const std::size_t i : indices(records)) {
         for (std::size_t k = i + 1; k < records.size(); ++k) {
             if (records[i].size != records[k].size || records[i].crc32 == records[k].crc32) {
                 continue;

@@ -284,7 +284,7 @@ void ModelRank::expand_groups() {
     const std::vector<FlatParameter> declared = std::exchange(parameters, {});
     shapes_.clear();
     std::size_t next = 0;
-    for (std::size_t group = 0; group < partitions_.first().groups.size(); ++group) {
+    for (const std::size_t group : indices(partitions_.first().groups)) {
         const auto& sizes = states_.group_sizes;
         const std::size_t n = group < sizes.size() ? sizes[group] : 0;
         const std::size_t end = std::min(next + n, declared.size());

@@ -99,7 +99,7 @@ class MomentScan {
             note_members(members_in(*groups));
         }
         auto states = states_by_group(base);
-        for (std::size_t group = 0; group < in_.out.shards.size(); ++group) {
+        for (const std::size_t group : indices(in_.out.shards)) {
             const auto state = states.extract(to_index(group, "a group"));
             if (state.empty() || !state.mapped()->is_mapping()) {
                 refuse_damaged("holds no states of flat group " + std::to_string(group));
@@ -129,7 +129,7 @@ class MomentScan {
                 }
             }
         }
-        for (std::size_t flat = 0; flat < in_.out.shards.size(); ++flat) {
+        for (const std::size_t flat : indices(in_.out.shards)) {
             if (!in_.content.groups[flat].settings) {
                 refuse_damaged("has flat group " + std::to_string(flat) +
                                " in none of its groups of settings");
@@ -307,7 +307,7 @@ class PartitionScan {
     // What follows the parameters is padding, which is zero and stays so in training. Where they
     // end is not known here.
     void add_ends() {
-        for (std::size_t group = 0; group < in_.out.shards.size(); ++group) {
+        for (const std::size_t group : indices(in_.out.shards)) {
             const catalogue::Shard& shard = in_.out.shards[group];
             const Index ranks = in_.content.groups[group].n_ranks.value_or(1);
             const Index length = shard.shape.front();

@@ -60,7 +60,7 @@ bool holds_nothing(const std::vector<Index>& shape) {
 // torch's process groups sort their ranks: where a mesh does not, the number of a part is its place
 // in the group for some ways of sharding and the mesh's coordinate for others.
 void check_order(const Placements& placements, const RankMesh& mesh) {
-    for (std::size_t d = 0; d < mesh.ascending.size(); ++d) {
+    for (const std::size_t d : indices(mesh.ascending)) {
         if (placements.on[d].is_shard && !mesh.ascending[d]) {
             throw Error(ErrorCode::unsupported,
                         "it is sharded over dimension " + std::to_string(d) + " of the mesh " +

@@ -272,7 +272,7 @@ void read_placements(const PickleValue& spec, std::size_t n_dims, Placements& re
         }
     }
     const bool is_ordered = !read.order.empty();
-    for (std::size_t d = 0; d < read.on.size(); ++d) {
+    for (const std::size_t d : indices(read.on)) {
         const bool is_new = !contains(read.order, d);
         if (read.on[d].is_shard && is_new) {
             if (is_ordered) {

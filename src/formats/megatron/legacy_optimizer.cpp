@@ -297,7 +297,7 @@ void LegacyOptimizer::join(Catalogue& out) {
         return;
     }
     const std::vector<Shards> shards = shards_by_file(out);
-    for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    for (const std::size_t i : indices(ranks_)) {
         Rank& rank = ranks_[i];
         const bool has_buffers = rank.file.has_value();
         std::size_t file = i;

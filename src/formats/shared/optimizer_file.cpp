@@ -183,7 +183,7 @@ void add_groups(const std::vector<ParameterGroup>& more, std::vector<ParameterGr
     }
     require_same_members(more, groups);
     const bool are_as_many = more.size() == groups.size();
-    for (std::size_t i = 0; i < groups.size(); ++i) {
+    for (const std::size_t i : indices(groups)) {
         std::string fault;
         const bool has_one =
             are_as_many ? (fault = contradiction(more[i].settings, groups[i].settings)).empty()

@@ -191,7 +191,7 @@ Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead) {
         }
     }
     // All have the same names, in the same order.
-    for (std::size_t i = 0; i < inputs[lead].binding.targets.size(); ++i) {
+    for (const std::size_t i : indices(inputs[lead].binding.targets)) {
         std::vector<Target*> parts =
             collect_list(inputs, [&](MixInput& input) { return &input.binding.targets[i]; });
         if (is_float(parts[lead]->stored)) {

@@ -56,7 +56,7 @@ DerivedOutput::DerivedOutput(const Plan& primary, const Plan& own)
       relations_(relations_of(primary.targets, own.targets)),
       items_(own.targets.size()) {
     std::ranges::stable_sort(relations_, {}, &OutputMapping::primary);
-    for (std::size_t at = 0; at < own.space.order.size(); ++at) {
+    for (const std::size_t at : indices(own.space.order)) {
         const std::uint32_t tensor = own.space.order[at];
         const OutputRange item{own.space.begins[at], own.space.begins[at + 1]};
         if (own.is_constant(tensor)) {
@@ -132,7 +132,7 @@ std::vector<OutputRange> DerivedOutput::done_for(std::size_t at, const OutputMap
 
 std::vector<OutputRange> DerivedOutput::done_of_primary(std::span<const OutputRange> done) const {
     std::vector<OutputRange> parts;
-    for (std::size_t at = 0; at < primary_.space.order.size(); ++at) {
+    for (const std::size_t at : indices(primary_.space.order)) {
         std::vector<std::vector<OutputRange>> lists = collect_list(
             of(primary_.space.order[at]),
             [&](const OutputMapping& relation) { return done_for(at, relation, done); });

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/lists.hpp"
+
 namespace shardweld::plan {
 
 namespace {
@@ -17,7 +19,7 @@ Bytes distance(Bytes a, Bytes b) {
 /// Where the tensor bytes of each file begin in the output space, and the output space's end.
 std::vector<Bytes> file_begins(const OutputSpace& space, const outputs::Placement& placement) {
     std::vector<Bytes> begins;
-    for (std::size_t at = 0; at < space.order.size(); ++at) {
+    for (const std::size_t at : indices(space.order)) {
         // A file without tensors begins where the next one does.
         while (begins.size() <= placement.slots[space.order[at]].file) {
             begins.push_back(space.begins[at]);

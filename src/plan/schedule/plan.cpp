@@ -21,7 +21,7 @@ namespace {
 
 std::vector<std::vector<int>> ranks_by_group(const Visibility& visibility) {
     std::vector<std::vector<int>> groups(visibility.group_sees.size());
-    for (std::size_t rank = 0; rank < visibility.group_of_rank.size(); ++rank) {
+    for (const std::size_t rank : indices(visibility.group_of_rank)) {
         groups[visibility.group_of_rank[rank]].push_back(static_cast<int>(rank));
     }
     return groups;
@@ -47,10 +47,10 @@ std::vector<std::size_t> shares(const std::vector<std::vector<int>>& groups, std
 
 void require_seen(const Visibility& visibility, const std::vector<catalogue::File>& files,
                   const std::vector<std::size_t>& shares) {
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         bool is_seen = false;
         bool is_read = false;
-        for (std::size_t group = 0; group < shares.size(); ++group) {
+        for (const std::size_t group : indices(shares)) {
             is_seen = is_seen || visibility.group_sees[group][file];
             is_read = is_read || (visibility.group_sees[group][file] && shares[group] > 0);
         }
@@ -79,7 +79,7 @@ std::vector<int> choose_readers(const Visibility& visibility,
     const auto groups = ranks_by_group(visibility);
     const auto share = shares(groups, static_cast<std::size_t>(choice.max_readers));
     require_seen(visibility, files, share);
-    for (std::size_t group = 0; group < groups.size(); ++group) {
+    for (const std::size_t group : indices(groups)) {
         for (std::size_t i = 0; i < share[group]; ++i) {
             readers.push_back(groups[group][i * groups[group].size() / share[group]]);
         }

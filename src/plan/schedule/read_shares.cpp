@@ -63,7 +63,7 @@ class Sharing {
     /// All reads in file order, and what owners read themselves.
     void collect() {
         const OutputSpace& space = plan_.space;
-        for (std::size_t at = 0; at < space.order.size(); ++at) {
+        for (const std::size_t at : indices(space.order)) {
             const OutputRange range{space.begins[at], space.begins[at + 1]};
             const std::uint32_t tensor = space.order[at];
             const Target& target = plan_.target_of(tensor);
@@ -126,9 +126,9 @@ class Sharing {
         std::map<std::vector<bool>, SharedView> by_groups;
         std::vector<bool> groups(plan_.visibility.group_sees.size());
         SharedView* view = nullptr;
-        for (std::size_t i = 0; i < reads_.size(); ++i) {
+        for (const std::size_t i : indices(reads_)) {
             if (i == 0 || reads_[i].at.file != reads_[i - 1].at.file) {
-                for (std::size_t group = 0; group < groups.size(); ++group) {
+                for (const std::size_t group : indices(groups)) {
                     groups[group] = plan_.visibility.group_sees[group][reads_[i].at.file];
                 }
                 view = &by_groups[groups];

@@ -188,7 +188,7 @@ std::vector<OutputMapping> relations_of(const std::vector<Target>& primary,
 
 void share_strips(std::vector<Target>& primary, const std::vector<std::vector<Target>*>& others) {
     std::vector<StripNeeds> needs(primary.size());
-    for (std::size_t i = 0; i < primary.size(); ++i) {
+    for (const std::size_t i : indices(primary)) {
         needs[i].unit = primary[i].encode ? tile_elements(*primary[i].encode) : 0;
     }
     std::vector<std::vector<OutputMapping>> relations;
@@ -199,14 +199,14 @@ void share_strips(std::vector<Target>& primary, const std::vector<std::vector<Ta
         }
     }
     std::vector<Index> strips(primary.size());
-    for (std::size_t i = 0; i < primary.size(); ++i) {
+    for (const std::size_t i : indices(primary)) {
         if (needs[i].unit > 0) {
             strips[i] =
                 strip_of_units(needs[i].unit, weight_volume(primary[i]), needs[i].is_stacked);
             set_strip(primary[i], strips[i]);
         }
     }
-    for (std::size_t at = 0; at < others.size(); ++at) {
+    for (const std::size_t at : indices(others)) {
         follow(relations[at], strips, *others[at]);
     }
 }

@@ -84,7 +84,7 @@ Rounds::Rounds(const Plan& plan, std::span<const OutputRange> done) : plan_(plan
 }
 
 Rounds::Rounds(const Plan& plan, int rank, std::span<const OutputRange> done) : Rounds(plan, done) {
-    for (std::size_t other = 0; other < runs_.size(); ++other) {
+    for (const std::size_t other : indices(runs_)) {
         if (other != static_cast<std::size_t>(rank)) {
             runs_[other] = {};
         }
@@ -186,7 +186,7 @@ bool Rounds::next_part(std::vector<OutputRange>& ranges) {
     ranges.assign(runs_.size(), {});
     std::vector<Bytes> sent(runs_.size() * plan_.n_terms, 0);
     bool any = false;
-    for (std::size_t owner = 0; owner < runs_.size(); ++owner) {
+    for (const std::size_t owner : indices(runs_)) {
         OwnerWork& run = runs_[owner];
         OutputRange& range = ranges[owner];
         const bool is_left = has_more(owner);

@@ -85,7 +85,7 @@ Bytes read_again(const Plan& plan) {
     const Bytes share = plan.placement.tensor_bytes / static_cast<Bytes>(plan.n_ranks());
     const Bytes room = std::min(plan.limits.round, share);
     Bytes again = 0;
-    for (std::size_t i = 0; i < plan.targets.size(); ++i) {
+    for (const std::size_t i : indices(plan.targets)) {
         const Target& target = plan.targets[i];
         if (plan.scattered[i]) {
             const auto written = static_cast<Index>(room / buffer_bytes(target, 1));
@@ -110,7 +110,7 @@ Bytes replica_bytes(const Target& target) {
 
 std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files) {
     std::size_t n_hidden = 0;
-    for (std::size_t file = 0; file < files.size(); ++file) {
+    for (const std::size_t file : indices(files)) {
         n_hidden += std::ranges::any_of(visibility.group_sees,
                                         [&](const auto& sees) { return !sees[file]; })
                         ? 1U
@@ -162,7 +162,7 @@ void choose_samples(Plan& plan, Replicas asked, const catalogue::Records* record
     }
     plan.equal_bytes = plan.replica_bytes - unknown;
     const bool is_small = unknown <= std::max(plan.placement.tensor_bytes / 10, kLittle);
-    for (std::size_t i = 0; i < of_target.size(); ++i) {
+    for (const std::size_t i : indices(of_target)) {
         const Target& target = plan.targets[i];
         const Bytes stored = source_bytes(target);
         // Masters prove where the states of an optimizer belong: all of them are looked at.
