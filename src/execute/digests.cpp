@@ -1,7 +1,6 @@
 #include "digests.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"

@@ -1,6 +1,5 @@
 #include "pattern.hpp"
 
-#include <algorithm>
 
 #include "core/text.hpp"
 #include "shardweld/error.hpp"

@@ -1,6 +1,5 @@
 #include "arrange.hpp"
 
-#include <algorithm>
 #include <map>
 #include <utility>
 

@@ -1,6 +1,5 @@
 #include "join_scans.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <nlohmann/json.hpp>

@@ -4,7 +4,6 @@
 // Source: torch_checkpointing 0.1.1 checkpoint_writer.py, checkpoint_layout.py.
 
 #include <algorithm>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <set>

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "plan/plan.hpp"
-
 namespace shardweld::plan {
 
 namespace {
