@@ -135,7 +135,7 @@ const Format bytecheckpoint_format = {
     .resolve =
         [](const Location& location, const Catalogue& catalogue,
            std::span<const std::uint32_t> files, const std::function<void()>& before_file) {
-            return locate_blobs(location, catalogue, files, before_file, Blobs::bare);
+            return locate_blobs(location, catalogue, files, before_file, false);
         },
 };
 

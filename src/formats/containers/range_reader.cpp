@@ -38,13 +38,14 @@ EdgeReads::EdgeReads(const io::InputFile& file, std::span<const ArchiveRange> ar
         const Bytes begin = page_before(first);
         const Bytes end = page_behind(last_byte, file);
         if (!windows_.empty()) {
-            Window& last = windows_.back();
-            if (begin <= last.end + kWorthReading && end - last.begin <= kLargestWindow) {
-                last.end = std::max(last.end, end);
+            ArchiveRange& last = windows_.back();
+            if (begin <= last.begin + last.bytes + kWorthReading &&
+                end - last.begin <= kLargestWindow) {
+                last.bytes = std::max(last.bytes, end - last.begin);
                 return;
             }
         }
-        windows_.push_back({begin, end});
+        windows_.push_back({begin, end - begin});
     };
     for (const ArchiveRange& archive : archives) {
         const Bytes end = archive.begin + archive.bytes;
@@ -58,23 +59,24 @@ EdgeReads::EdgeReads(const io::InputFile& file, std::span<const ArchiveRange> ar
 }
 
 ByteView EdgeReads::at(Bytes offset, Bytes bytes) {
-    for (const HeldWindow& held : held_) {
-        if (!held.bytes.empty() && held.window.holds(offset, bytes)) {
-            return std::span(held.bytes).subspan(offset - held.window.begin, bytes);
+    for (const HeldBytes& held : held_) {
+        if (!held.bytes.empty() && held.holds(offset, bytes)) {
+            return held.at(offset, bytes);
         }
     }
-    while (next_ < windows_.size() && windows_[next_].end <= offset) {
+    while (next_ < windows_.size() && windows_[next_].begin + windows_[next_].bytes <= offset) {
         ++next_;
     }
-    if (next_ == windows_.size() || !windows_[next_].holds(offset, bytes)) {
+    if (next_ == windows_.size() || offset < windows_[next_].begin ||
+        bytes > windows_[next_].begin + windows_[next_].bytes - offset) {
         return {};
     }
-    HeldWindow& held = held_[oldest_];
+    HeldBytes& held = held_[oldest_];
     oldest_ = 1 - oldest_;
-    held.window = windows_[next_++];
-    held.bytes.resize(to_size(held.window.end - held.window.begin, "a read"));
-    file_->read_at(held.window.begin, held.bytes);
-    return std::span(held.bytes).subspan(offset - held.window.begin, bytes);
+    held.begin = windows_[next_].begin;
+    held.bytes.resize(to_size(windows_[next_++].bytes, "a read"));
+    file_->read_at(held.begin, held.bytes);
+    return held.at(offset, bytes);
 }
 
 namespace {
@@ -106,11 +108,6 @@ RangeReader::RangeReader(const io::InputFile& file, Bytes begin, Bytes length, E
     }
 }
 
-bool RangeReader::Window::holds(Bytes from, Bytes size) const {
-    return from >= offset && from - offset <= bytes.size() &&
-           size <= bytes.size() - (from - offset);
-}
-
 void RangeReader::check(Bytes offset, Bytes size, std::string_view what) const {
     if (offset > length_ || size > length_ - offset) {
         throw Error(ErrorCode::corrupt, std::string(what) +
@@ -120,11 +117,11 @@ void RangeReader::check(Bytes offset, Bytes size, std::string_view what) const {
     }
 }
 
-void RangeReader::load(Window& window, Bytes offset, Bytes size) const {
+void RangeReader::load(HeldBytes& window, Bytes offset, Bytes size) const {
     // Whole pages, as far as they are the range's.
     const Bytes first = std::max(page_before(begin_ + offset), begin_);
     const Bytes end = std::min(page_behind(begin_ + offset + size, *file_), begin_ + length_);
-    window.offset = first - begin_;
+    window.begin = first - begin_;
     window.bytes.resize(to_size(end - first, "a read"));
     file_->read_at(first, window.bytes);
 }
@@ -137,7 +134,7 @@ ByteView RangeReader::at(Bytes offset, Bytes size, std::string_view what) {
         }
     }
     const Bytes head_size = length_ <= kWholeBytes ? length_ : kLeastRead;
-    Window* window = &moving_;
+    HeldBytes* window = &moving_;
     if (offset + size <= head_size) {
         window = &head_;
         if (head_.bytes.empty()) {
@@ -151,7 +148,7 @@ ByteView RangeReader::at(Bytes offset, Bytes size, std::string_view what) {
     } else if (!moving_.holds(offset, size)) {
         load(moving_, offset, std::min(std::max(size, kLeastRead), length_ - offset));
     }
-    return ByteView(window->bytes).subspan(offset - window->offset, to_size(size, what));
+    return window->at(offset, to_size(size, what));
 }
 
 std::vector<std::byte> RangeReader::copy(Bytes offset, Bytes size, std::string_view what,

@@ -21,6 +21,21 @@ struct ArchiveRange {
     Bytes bytes = 0;
 };
 
+/// Bytes of a file, or of a range of it, that are in memory.
+struct HeldBytes {
+    Bytes begin = 0;
+    std::vector<std::byte> bytes;
+
+    [[nodiscard]] bool holds(Bytes offset, Bytes size) const {
+        return offset >= begin && offset - begin <= bytes.size() &&
+               size <= bytes.size() - (offset - begin);
+    }
+    /// Those at `offset`, which it holds.
+    [[nodiscard]] ByteView at(Bytes offset, Bytes size) const {
+        return ByteView(bytes).subspan(offset - begin, size);
+    }
+};
+
 /// A file of many archives costs about one read for each, and fewer where they are small.
 class EdgeReads {
   public:
@@ -32,27 +47,13 @@ class EdgeReads {
     ByteView at(Bytes offset, Bytes bytes);
 
   private:
-    struct Window {
-        Bytes begin = 0;
-        Bytes end = 0;
-        [[nodiscard]] bool holds(Bytes offset, Bytes bytes) const {
-            return offset >= begin && offset <= end && bytes <= end - offset;
-        }
-    };
-    struct HeldWindow {
-        Window window;
-        std::vector<std::byte> bytes;
-    };
-
     const io::InputFile* file_;
-    std::vector<Window> windows_;  // ascending; each end of an archive lies in one
-    std::size_t next_ = 0;         // of the windows that were not read yet
+    std::vector<ArchiveRange> windows_;  // ascending; each end of an archive lies in one
+    std::size_t next_ = 0;               // of the windows that were not read yet
     // An archive needs the one that holds its head and the one that holds its tail.
-    std::array<HeldWindow, 2> held_;
+    std::array<HeldBytes, 2> held_;
     std::size_t oldest_ = 0;
 };
-
-class EdgeReads;
 
 /// Reads small pieces of one file through two windows that are held in memory.
 class RangeReader {
@@ -74,22 +75,17 @@ class RangeReader {
                                 std::vector<std::byte> memory = {});
 
   private:
-    struct Window {
-        Bytes offset = 0;
-        std::vector<std::byte> bytes;
-        [[nodiscard]] bool holds(Bytes from, Bytes size) const;
-    };
     void check(Bytes offset, Bytes size, std::string_view what) const;
-    void load(Window& window, Bytes offset, Bytes size) const;
+    void load(HeldBytes& window, Bytes offset, Bytes size) const;
 
     const io::InputFile* file_;
     EdgeReads* edges_;
     Bytes begin_;
     Bytes length_;
     Bytes tail_bytes_;
-    Window head_;
-    Window tail_;
-    Window moving_;
+    HeldBytes head_;
+    HeldBytes tail_;
+    HeldBytes moving_;
 };
 
 }  // namespace shardweld::formats

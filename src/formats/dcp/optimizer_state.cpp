@@ -221,8 +221,8 @@ void OptimizerReader::put_setting(const Setting& setting, const PickleValue& val
         return;
     }
     auto text = setting.group == kSchedulers
-                    ? named_setting(setting.option, value, scalars, count_)
-                    : group_setting(setting.option, value, scalars, count_);
+                    ? named_setting(setting.option, value, scalars, n_setting_values_)
+                    : group_setting(setting.option, value, scalars, n_setting_values_);
     if (!text) {
         return;
     }

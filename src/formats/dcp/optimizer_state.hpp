@@ -64,7 +64,7 @@ class OptimizerReader {
     std::vector<std::string>& placed_;
     catalogue::Optimizer out_;
     std::vector<Setting> settings_;
-    SettingCount count_;
+    std::size_t n_setting_values_ = 0;
     std::map<std::string, catalogue::Settings> numbered_;  // groups, by their numbers
     std::map<std::string, std::vector<std::string>> members_;
     std::map<std::string, catalogue::Settings> named_;  // options of single parameters

@@ -98,12 +98,12 @@ class ShardFile {
   public:
     /// `places`, front to back, are those that the index names; `check_crc` as in TorchFile::read.
     ShardFile(const fs::path& path, std::span<const ArchiveRange> places, bool check_crc,
-              Blobs blobs)
+              bool are_archives)
         : file_(io::InputFile::open(path)),
-          edges_(file_, blobs == Blobs::archives ? in_order(places) : std::span(places).first(0)),
+          edges_(file_, are_archives ? in_order(places) : std::span(places).first(0)),
           check_crc_(check_crc),
-          blobs_(blobs) {
-        if (blobs == Blobs::archives && holds_safetensors(places.front().begin)) {
+          are_archives_(are_archives) {
+        if (are_archives && holds_safetensors(places.front().begin)) {
             index_ = read_safetensors_header(file_, places.front().begin);
         }
     }
@@ -122,7 +122,7 @@ class ShardFile {
 
     /// Front to back.
     [[nodiscard]] Piece locate(const Tensor& tensor, Piece piece) {
-        if (blobs_ == Blobs::bare) {
+        if (!are_archives_) {
             require_place(piece);
             piece.located = true;
             return piece;
@@ -196,7 +196,7 @@ class ShardFile {
     io::InputFile file_;
     EdgeReads edges_;
     bool check_crc_;
-    Blobs blobs_;
+    bool are_archives_;
     Bytes end_ = 0;                                             // of the blobs read so far
     std::optional<std::map<std::string, StoredTensor>> index_;  // of a safetensors container
 };
@@ -242,7 +242,7 @@ std::vector<ArchiveRange> places_of(std::span<const PieceInFile> wanted,
 
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
                         std::span<const std::uint32_t> files,
-                        const std::function<void()>& before_file, Blobs blobs) {
+                        const std::function<void()>& before_file, bool are_archives) {
     Resolution out;
     out.files.assign(files.begin(), files.end());
     out.sizes.assign(files.size(), 0);
@@ -257,7 +257,7 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
                 const auto at = static_cast<std::size_t>(&one - wanted.data());
                 shard.emplace(location.directory / path,
                               places_of(std::span(wanted).subspan(at), out.pieces),
-                              location.check_crc, blobs);
+                              location.check_crc, are_archives);
                 opened = one.slot;
                 shard->require_end(catalogue.files[files[one.slot]].size);
                 out.sizes[one.slot] = shard->size();
@@ -276,7 +276,7 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
 Resolution locate_archives(const Location& location, const catalogue::Catalogue& catalogue,
                            std::span<const std::uint32_t> files,
                            const std::function<void()>& before_file) {
-    return locate_blobs(location, catalogue, files, before_file, Blobs::archives);
+    return locate_blobs(location, catalogue, files, before_file, true);
 }
 
 namespace {

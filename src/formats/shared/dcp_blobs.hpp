@@ -22,15 +22,14 @@ struct Catalogue;
 
 namespace shardweld::formats {
 
-enum class Blobs { archives, bare };
-
 /// Opens the archives of all unlocated pieces in `files`; `before_file` is called at each.
-/// Bare blobs are only held against their files' sizes: their pieces have their strides already.
+/// Blobs that are no archives (`are_archives`) are only held against their files' sizes: their
+/// pieces have their strides already.
 /// Error(corrupt) when one is no archive of a tensor or lies outside its file, Error(mismatch) when
 /// dtype or shape are not those of the index.
 Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
                         std::span<const std::uint32_t> files,
-                        const std::function<void()>& before_file, Blobs blobs);
+                        const std::function<void()>& before_file, bool are_archives);
 
 /// Format::resolve of archives.
 Resolution locate_archives(const Location& location, const catalogue::Catalogue& catalogue,

@@ -52,101 +52,77 @@ void require_few(const PickleValue& mapping) {
     }
 }
 
-/// Makes one setting's value.
-class SettingReader {
-  public:
-    SettingReader(const ScalarReader& scalars, SettingCount& count)
-        : scalars_(scalars), count_(count) {}
+/// One setting's value, or a part of it, which is counted with the `n_values` before; nullopt where
+/// a part of it has no words in JSON. Error(unsupported) where there are more than a setting may
+/// have.
+std::optional<json> json_of(const PickleValue& value, const ScalarReader& scalars,
+                            std::size_t& n_values, int depth = 0);
 
-    /// nullopt where a part of it has no words in JSON. Error(unsupported) where it has more values
-    /// than a setting may.
-    std::optional<json> read(const PickleValue& value, int depth = 0) {
-        if (++count_.n_values > kMostSettingValues) {
-            throw Error(ErrorCode::unsupported,
-                        "with it the settings of the optimizer are over " +
-                            counted(kMostSettingValues, "value") + ", and they are some dozens",
-                        kWeightsOnly);
-        }
-        const PickleValue& bare = unwrapped(value);
-        if (depth > kDeepestSetting) {
+std::optional<json> list_of(const PickleValue& value, const ScalarReader& scalars,
+                            std::size_t& n_values, int depth) {
+    json list = json::array();
+    for (const PickleValue* const element : value.elements()) {
+        auto one = json_of(*element, scalars, n_values, depth + 1);
+        if (!one) {
             return std::nullopt;
         }
-        switch (bare.kind) {
-            case PickleKind::none:
-                return json();
-            case PickleKind::boolean:
-                return json(bare.integer != 0);
-            case PickleKind::integer:
-                return json(bare.integer);
-            case PickleKind::real:
-                return number_of(bare.real);
-            case PickleKind::text:
-                return json(printable(bare.text()));
-            case PickleKind::tuple:
-            case PickleKind::list:
-                return list_of(bare, depth);
-            default:
-                return bare.is_mapping() ? mapping_of(bare, depth) : wrapped_number(bare, scalars_);
-        }
+        list.push_back(std::move(*one));
     }
+    return list;
+}
 
-  private:
-    std::optional<json> list_of(const PickleValue& value, int depth) {
-        json list = json::array();
-        for (const PickleValue* const element : value.elements()) {
-            auto one = read(*element, depth + 1);
-            if (!one) {
-                return std::nullopt;
-            }
-            list.push_back(std::move(*one));
+/// One without some of its entries would be another.
+std::optional<json> mapping_of(const PickleValue& value, const ScalarReader& scalars,
+                               std::size_t& n_values, int depth) {
+    require_few(value);
+    json mapping = json::object();
+    for (std::size_t i = 0; i < value.pair_count(); ++i) {
+        auto one = json_of(value.value(i), scalars, n_values, depth + 1);
+        if (value.key(i).kind != PickleKind::text || !one) {
+            return std::nullopt;
         }
-        return list;
+        mapping[printable(value.key(i).text())] = std::move(*one);
     }
+    return mapping;
+}
 
-    /// One without some of its entries would be another.
-    std::optional<json> mapping_of(const PickleValue& value, int depth) {
-        require_few(value);
-        json mapping = json::object();
-        for (std::size_t i = 0; i < value.pair_count(); ++i) {
-            auto one = read(value.value(i), depth + 1);
-            if (value.key(i).kind != PickleKind::text || !one) {
-                return std::nullopt;
-            }
-            mapping[printable(value.key(i).text())] = std::move(*one);
-        }
-        return mapping;
+std::optional<json> json_of(const PickleValue& value, const ScalarReader& scalars,
+                            std::size_t& n_values, int depth) {
+    if (++n_values > kMostSettingValues) {
+        throw Error(ErrorCode::unsupported,
+                    "with it the settings of the optimizer are over " +
+                        counted(kMostSettingValues, "value") + ", and they are some dozens",
+                    kWeightsOnly);
     }
+    const PickleValue& bare = unwrapped(value);
+    if (depth > kDeepestSetting) {
+        return std::nullopt;
+    }
+    switch (bare.kind) {
+        case PickleKind::none:
+            return json();
+        case PickleKind::boolean:
+            return json(bare.integer != 0);
+        case PickleKind::integer:
+            return json(bare.integer);
+        case PickleKind::real:
+            return number_of(bare.real);
+        case PickleKind::text:
+            return json(printable(bare.text()));
+        case PickleKind::tuple:
+        case PickleKind::list:
+            return list_of(bare, scalars, n_values, depth);
+        default:
+            return bare.is_mapping() ? mapping_of(bare, scalars, n_values, depth)
+                                     : wrapped_number(bare, scalars);
+    }
+}
 
-    const ScalarReader& scalars_;
-    SettingCount& count_;
-};
-
-}  // namespace
-
-std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars,
-                                     SettingCount& count) {
-    const auto found = SettingReader(scalars, count).read(value);
+std::optional<std::string> counted_text(const PickleValue& value, const ScalarReader& scalars,
+                                        std::size_t& n_values) {
+    const auto found = json_of(value, scalars, n_values);
     return found ? std::optional(found->dump()) : std::nullopt;
 }
-
-std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars) {
-    SettingCount count;
-    return json_text(value, scalars, count);
-}
-
-std::optional<std::string> named_setting(std::string_view name, const PickleValue& value,
-                                         const ScalarReader& scalars, SettingCount& count) {
-    return in_context("setting ", name, [&] { return json_text(value, scalars, count); });
-}
-
-std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
-                                         const ScalarReader& scalars, SettingCount& count) {
-    auto text = named_setting(name, value, scalars, count);
-    const bool is_missed = !text && std::ranges::count(kComputedWith, name) > 0;
-    return is_missed ? std::optional<std::string>(kUnreadable) : text;
-}
-
-namespace {
 
 bool is_of_members(std::string_view name) {
     return name.empty() || name == "params" || name == "param_names";
@@ -154,14 +130,31 @@ bool is_of_members(std::string_view name) {
 
 }  // namespace
 
+std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars) {
+    std::size_t n_values = 0;
+    return counted_text(value, scalars, n_values);
+}
+
+std::optional<std::string> named_setting(std::string_view name, const PickleValue& value,
+                                         const ScalarReader& scalars, std::size_t& n_values) {
+    return in_context("setting ", name, [&] { return counted_text(value, scalars, n_values); });
+}
+
+std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
+                                         const ScalarReader& scalars, std::size_t& n_values) {
+    auto text = named_setting(name, value, scalars, n_values);
+    const bool is_missed = !text && std::ranges::count(kComputedWith, name) > 0;
+    return is_missed ? std::optional<std::string>(kUnreadable) : text;
+}
+
 catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars) {
     catalogue::Settings settings;
-    SettingCount count;
+    std::size_t n_values = 0;
     require_few(mapping);
     for (std::size_t i = 0; mapping.is_mapping() && i < mapping.pair_count(); ++i) {
         const std::string_view name = mapping.key(i).text();
         auto text = is_of_members(name) ? std::nullopt
-                                        : named_setting(name, mapping.value(i), scalars, count);
+                                        : named_setting(name, mapping.value(i), scalars, n_values);
         if (text) {
             settings[printable(name)] = std::move(*text);
         }
@@ -172,7 +165,7 @@ catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& 
 std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                                                  const ScalarReader& scalars) {
     std::vector<catalogue::ParameterGroup> groups;
-    SettingCount count;
+    std::size_t n_values = 0;
     if (list != nullptr && list->is_list()) {
         for (const PickleValue* const group : list->elements()) {
             if (!group->is_mapping()) {
@@ -187,7 +180,7 @@ std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                 const std::string_view name = group->key(i).text();
                 auto text = is_of_members(name)
                                 ? std::nullopt
-                                : group_setting(name, group->value(i), scalars, count);
+                                : group_setting(name, group->value(i), scalars, n_values);
                 if (text) {
                     settings[printable(name)] = std::move(*text);
                 }

@@ -21,21 +21,15 @@ inline constexpr std::size_t kMostSettingValues = std::size_t{1} << 16U;
 /// write each setting for each parameter.
 inline constexpr std::size_t kMostSettings = 1024;
 
-/// Those that were read so far.
-struct SettingCount {
-    std::size_t n_values = 0;
-};
-
 /// A value as JSON text: numbers, flags, words, nothing, and lists of them and dictionaries with
 /// names, also from tensors of one element; nullopt for everything else, and for what holds such.
 /// Numbers that are no finite ones are texts. Error(unsupported) beyond kMostSettingValues.
-std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars,
-                                     SettingCount& count);
 std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars);
 
-/// A setting's value as JSON text (json_text); errors name the setting.
+/// A setting's value as JSON text (json_text), counted with the `n_values` that were read before;
+/// errors name the setting.
 std::optional<std::string> named_setting(std::string_view name, const PickleValue& value,
-                                         const ScalarReader& scalars, SettingCount& count);
+                                         const ScalarReader& scalars, std::size_t& n_values);
 
 /// All entries of a mapping that json_text has words for, but for what names members. Error
 /// (unsupported) beyond kMostSettings.
@@ -44,7 +38,7 @@ catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& 
 /// A setting of a group: named_setting, and a text that is no setting of Adam's for those that it
 /// computes with and there are no words for.
 std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
-                                         const ScalarReader& scalars, SettingCount& count);
+                                         const ScalarReader& scalars, std::size_t& n_values);
 
 /// torch's `param_groups`, a list of mappings, without their parameters; empty for anything else.
 /// Error(corrupt) for a group of another kind.
