@@ -1,7 +1,6 @@
 // Counts the output's bytes when all are said to be there.
 #pragma once
 
-#include <tuple>
 #include <vector>
 
 #include "mpi/comm.hpp"
@@ -18,10 +17,6 @@ struct Tally {
     Bytes written = 0;                     ///< bytes given to the system
     Bytes reused = 0;                      ///< bytes of an earlier run, found as they should be
     std::vector<plan::OutputRange> parts;  ///< of the output space that were written, in any order
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.written, self.reused, self.parts);
-    };
 };
 
 /// Collective: all ranks' together, on every rank.

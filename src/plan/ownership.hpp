@@ -2,7 +2,6 @@
 // systems like it.
 #pragma once
 
-#include <tuple>
 #include <vector>
 
 #include "outputs/output.hpp"
@@ -25,10 +24,6 @@ struct OutputSpace {
     std::vector<Unit> units;           ///< of order[i]
     std::vector<Bytes>
         begins;  ///< output position of order[i]; begins.back() = total (one more than order)
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.order, self.units, self.begins);
-    };
 };
 
 OutputSpace output_space_of(const std::vector<outputs::OutputTensor>& tensors,

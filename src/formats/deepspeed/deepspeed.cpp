@@ -1,7 +1,6 @@
 // DeepSpeed's checkpoints as they are saved: model states, and flat partitions of fp32 weights.
 #include <algorithm>
 #include <map>
-#include <tuple>
 #include <utility>
 
 #include "core/text.hpp"
@@ -35,10 +34,6 @@ struct StatesFound {
             first = std::min(first, name.dp);
         }
     }
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.whole, self.split, self.has_partitions);
-    };
 };
 
 StatesFound states_of(const Location& location) {

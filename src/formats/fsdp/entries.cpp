@@ -33,13 +33,6 @@ namespace {
 using catalogue::Catalogue;
 using catalogue::FileAssertion;
 
-/// The rank that a file is of, by its numbers in the job and in the group that shares the tensor:
-/// HYBRID_SHARD without a mesh has a group for each copy.
-struct HoldingRank {
-    RankFile file;
-    Index in_group;
-};
-
 /// Where one shard lies in the tensor, and on which rank.
 struct ShardPlace {
     std::vector<Index> offsets;
@@ -90,15 +83,15 @@ void check_rank(std::optional<Index> found, const RankFile& expected) {
     }
 }
 
-// The group's state of `parts`: (shards, metadata, group, sharding spec, flag).
-HoldingRank holder_of(std::span<const PickleValue* const> parts, const RankFile& rank) {
+/// The number in the group that shares the tensor: HYBRID_SHARD without a mesh has a group for each
+/// copy. The group is the state of `parts`: (shards, metadata, group, sharding spec, flag).
+Index number_in_group(std::span<const PickleValue* const> parts, const RankFile& rank) {
     const PickleValue* const group = parts.size() > 2 ? parts[2] : nullptr;
-    if (group != nullptr) {
-        check_rank(integer_of(group->attribute("global_rank")), rank);
+    if (group == nullptr) {
+        return rank.rank;
     }
-    const auto in_group =
-        group == nullptr ? std::nullopt : integer_of(group->attribute("local_rank"));
-    return {rank, in_group.value_or(rank.rank)};
+    check_rank(integer_of(group->attribute("global_rank")), rank);
+    return integer_of(group->attribute("local_rank")).value_or(rank.rank);
 }
 
 bool same(const ShardPlace& a, const ShardPlace& b) {
@@ -107,13 +100,13 @@ bool same(const ShardPlace& a, const ShardPlace& b) {
 
 // All shards' places, as this rank knows them: its own are those that it holds.
 void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape,
-                    const std::vector<ShardPlace>& held, const HoldingRank& holder,
+                    const std::vector<ShardPlace>& held, const RankFile& rank, Index in_group,
                     std::size_t& entries_left) {
     if (short_counts(required(metadata, "size"), "a ShardedTensor's size") != shape) {
         fail_sharded("has two global shapes");
     }
     // The list numbers ranks in the group (torch 2.2) or in the job (2.8).
-    const bool is_clear = holder.in_group == holder.file.rank;
+    const bool is_clear = in_group == rank.rank;
     std::size_t n_own = 0;
     ShardPlace place;
     for (const PickleValue* const entry : required(metadata, "shards_metadata").elements()) {
@@ -121,7 +114,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
             fail_sharded("repeats the list of its shards more often than its file is long");
         }
         read_place(*entry, shape, place);
-        if (!is_clear || place.rank != holder.in_group || volume_of(place.sizes, "a shard") == 0) {
+        if (!is_clear || place.rank != in_group || volume_of(place.sizes, "a shard") == 0) {
             continue;
         }
         ++n_own;
@@ -139,8 +132,8 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
 }
 
 // Adds a local shard's pieces; its place.
-ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const HoldingRank& holder,
-                     bool is_first, catalogue::Tensor& tensor) {
+ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const RankFile& rank,
+                     Index in_group, bool is_first, catalogue::Tensor& tensor) {
     const PickleValue& value = required(shard, "tensor");
     const auto local = file.tensor(value);
     if (!local) {
@@ -148,8 +141,8 @@ ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const Hold
     }
     ShardPlace place;
     read_place(required(shard, "metadata"), tensor.shape, place);
-    if (place.rank != holder.in_group) {  // a shard's own number is that in the group
-        check_rank(place.rank, holder.file);
+    if (place.rank != in_group) {  // a shard's own number is that in the group
+        check_rank(place.rank, rank);
     }
     require_equal("the shape of its shard at " + shape_text(place.offsets), local->shape,
                   "the tensor", place.sizes, "its metadata");
@@ -184,16 +177,16 @@ catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& val
     if (parts.size() < 2 || parts[0]->kind != PickleKind::list) {
         fail_sharded("has no list of local shards");
     }
-    const HoldingRank holder = holder_of(parts, rank);
+    const Index in_group = number_in_group(parts, rank);
     catalogue::Tensor tensor;
     tensor.shape = value.shape;
     tensor.dtype = dtype_of_global(*value.dtype).value_or(tensor.dtype);
     volume_of(value.shape, "a tensor's global shape");
     std::vector<ShardPlace> held;
     for (const PickleValue* const shard : short_list(*parts[0], "a ShardedTensor's shards")) {
-        held.push_back(add_shard(file, *shard, holder, held.empty(), tensor));
+        held.push_back(add_shard(file, *shard, rank, in_group, held.empty(), tensor));
     }
-    check_metadata(*parts[1], value.shape, held, holder, entries_left);
+    check_metadata(*parts[1], value.shape, held, rank, in_group, entries_left);
     return tensor;
 }
 

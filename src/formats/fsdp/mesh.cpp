@@ -292,20 +292,19 @@ std::optional<Index> rank_at(MeshRanks ranks, Index position) {
     return read_count(*ranks[static_cast<std::size_t>(position)], "a rank of the DeviceMesh");
 }
 
-enum class MeshOrder { ascending, other, outside };
-
-MeshOrder order_along(MeshRanks ranks, const FlattenedDim& axis, Index extent, Index begin) {
-    auto order = MeshOrder::ascending;
+/// Whether the ranks along an axis ascend; nullopt: it leaves their list.
+std::optional<bool> ascends(MeshRanks ranks, const FlattenedDim& axis, Index extent, Index begin) {
+    bool is_ascending = true;
     Index last = -1;
     for (Index at = 0; at < extent; ++at) {
         const auto rank = rank_at(ranks, checked_add(begin, offset_of(axis, at), kStrides));
         if (!rank) {
-            return MeshOrder::outside;
+            return std::nullopt;
         }
-        order = *rank > last ? order : MeshOrder::other;
+        is_ascending = is_ascending && *rank > last;
         last = *rank;
     }
-    return order;
+    return is_ascending;
 }
 
 std::optional<Index> position_of(MeshRanks ranks, Index rank) {
@@ -341,14 +340,14 @@ std::vector<bool> ascending_dims(const PickleValue& mesh, const RankMesh& known)
     }
     for (const std::size_t d : indices(axes)) {
         const Index begin = *own - offset_of(axes[d], known.coordinate[d]);
-        const MeshOrder order = order_along(list->elements(), axes[d], known.extents[d], begin);
-        if (order == MeshOrder::outside) {
+        const auto is_ascending = ascends(list->elements(), axes[d], known.extents[d], begin);
+        if (!is_ascending) {
             throw Error(ErrorCode::corrupt,
                         "its DeviceMesh " + mesh_text(known) + " puts this file's rank at " +
                             shape_text(known.coordinate) + ", which contradicts its list of " +
                             std::to_string(list->elements().size()) + " ranks");
         }
-        ascending[d] = order == MeshOrder::ascending;
+        ascending[d] = *is_ascending;
     }
     return ascending;
 }

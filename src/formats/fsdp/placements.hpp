@@ -69,8 +69,6 @@ struct Placements {
     std::vector<MeshPlacement> on;   ///< one for each mesh dimension
     std::vector<std::size_t> order;  ///< mesh dimensions in the order in which they cut
     friend auto operator<=>(const Placements&, const Placements&) = default;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.on, self.order); };
 };
 
 /// `spec`: a DTensorSpec of a tensor with `n_dims` dimensions; into `read`, whose memory is used

@@ -99,23 +99,15 @@ FileAssertion::Values optimizer_step(const ScalarReader& scalars, const PickleVa
     return count ? FileAssertion::Values{{"optimizer step", *count}} : FileAssertion::Values{};
 }
 
-struct StateSource {
-    std::string_view what;
-    const char* words;
-    FileAssertion::Values (*read)(const ScalarReader&, const PickleValue&);
-};
-constexpr std::array<StateSource, 2> kSources = {{
-    {"extra_state", "its lr_scheduler", scheduler_steps},
-    {"optim", "its optimizer", optimizer_step},
-}};
-
 // Whatever is wrong with it, it is no part of the model.
-FileAssertion::Values claims_in(const fs::path& path, const StateSource& source,
+FileAssertion::Values claims_in(const fs::path& path,
+                                FileAssertion::Values (*read)(const ScalarReader&,
+                                                              const PickleValue&),
                                 std::string& unread) {
     try {
         const auto input = io::InputFile::open(path);
         const auto file = TorchFile::read(input);
-        return source.read(ScalarReader(file, input), file.root());
+        return read(ScalarReader(file, input), file.root());
     } catch (const Error& error) {
         if (unread.empty()) {
             unread = printable(path.filename().string()) + " cannot be read (" + error.what() +
@@ -131,22 +123,20 @@ void add_training_state(const Location& location, const RankFile& rank, RankCont
     if (!rank.stem.empty()) {
         return;  // accelerate's are of the whole job
     }
-    for (const StateSource& source : kSources) {
-        const std::string file = file_beside(file_name(rank), source.what);
+    const auto add = [&](std::string_view what, const char* words, const auto& read) {
+        const std::string file = file_beside(file_name(rank), what);
         if (!is_beside_shards(location, file)) {
-            continue;
+            return;
         }
         FileAssertion::Values claims =
-            claims_in(location.directory / file, source, content.unread_state);
+            claims_in(location.directory / file, read, content.unread_state);
         if (!claims.empty()) {
-            out.statements.push_back({file, source.words, {}, std::move(claims), true});
+            out.statements.push_back({file, words, {}, std::move(claims), true});
         }
-    }
+    };
+    add("extra_state", "its lr_scheduler", scheduler_steps);
+    add("optim", "its optimizer", optimizer_step);
 }
-
-}  // namespace
-
-namespace {
 
 Entries entries_of(const PickleValue& state) {
     Entries entries;

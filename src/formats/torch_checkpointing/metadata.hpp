@@ -7,7 +7,6 @@
 #include <map>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "core/dtype.hpp"
@@ -26,10 +25,6 @@ struct SavedMesh {
     std::vector<Index> extents;      ///< outermost first
     std::vector<std::string> names;  ///< as many as extents, or none
     std::vector<Index> ranks;        ///< row-major, each once
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.extents, self.names, self.ranks);
-    };
 };
 
 /// How the ranks of one mesh hold a tensor.
@@ -38,10 +33,6 @@ struct Placing {
     DType dtype = DType::f32;
     fsdp::Placements placements;
     std::uint32_t mesh = 0;  ///< index into Saved::meshes
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.shape, self.dtype, self.placements, self.mesh);
-    };
 };
 
 /// What the trainer saved under one name: the model, its optimizer.
@@ -50,8 +41,6 @@ struct SavedItem {
     /// By path (formats/dcp/model_selection.hpp, path_name), the item's name first. Several where
     /// ranks of several meshes hold it.
     std::map<std::string, std::vector<Placing>> tensors;
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.files, self.tensors); };
 };
 
 /// All that is read of a metadata.pkl.
@@ -59,10 +48,6 @@ struct Saved {
     Index world = 0;
     std::vector<SavedMesh> meshes;
     std::map<std::string, SavedItem> items;
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.world, self.meshes, self.items);
-    };
 
     /// A mesh as a rank sees it; nullopt where the rank is not in it.
     [[nodiscard]] std::optional<fsdp::RankMesh> seen_by(Index rank, std::uint32_t mesh) const;

@@ -87,50 +87,44 @@ RankItem owner_of(const Saved& saved, const std::string& file) {
     throw Error(ErrorCode::internal, "no rank's file is called " + printable(file));
 }
 
-/// Values of nested dictionaries and lists, with what they are called in the model and their paths.
-class NestedValues {
-  public:
-    NestedValues(const PickleValue& root, std::size_t most) : left_(most) {
-        std::vector<std::string> path;
-        walk(root, path);
-    }
+/// The path of an item's value: the item's name, and those below it.
+std::string path_in(const std::string& item, std::vector<std::string> path) {
+    path.insert(path.begin(), item);
+    return dcp::path_name(path);
+}
 
-    [[nodiscard]] const std::map<std::string, std::vector<std::string>>& paths() const {
-        return paths_;
-    }
-    /// Their names are kept here.
-    [[nodiscard]] const fsdp::Entries& entries() const { return entries_; }
-
-  private:
-    void walk(const PickleValue& value, std::vector<std::string>& path) {
-        if (left_-- == 0) {
-            throw Error(ErrorCode::corrupt, "its dictionaries hold themselves");
-        }
-        const bool is_list = value.is_list() && !value.elements().empty();
-        if ((!value.is_mapping() && !is_list) || path.size() == kDeepestDictionary) {
-            const std::string name = dotted(dcp::path_name(path));
-            const auto [known, is_new] = paths_.emplace(name, path);
-            if (!is_new) {
-                throw Error(ErrorCode::corrupt, "two values are called " + printable(name));
-            }
-            entries_.emplace_back(known->first, &value);
-            return;
-        }
-        const std::size_t count = is_list ? value.elements().size() : value.pair_count();
-        for (std::size_t i = 0; i < count; ++i) {
-            const bool is_number = is_list || value.key(i).kind == PickleKind::integer;
-            path.push_back(is_list     ? std::to_string(i)
-                           : is_number ? std::to_string(value.key(i).integer)
-                                       : std::string(parameter_name(value.key(i))));
-            walk(is_list ? *value.elements()[i] : value.value(i), path);
-            path.pop_back();
-        }
-    }
-
-    std::map<std::string, std::vector<std::string>> paths_;  // by name
-    fsdp::Entries entries_;
-    std::size_t left_;
+/// What a file's nested dictionaries and lists hold.
+struct NestedValues {
+    std::map<std::string, std::string> paths;  ///< by what they are called in the model
+    fsdp::Entries entries;                     ///< their names are kept in `paths`
+    std::size_t left = 0;                      ///< that may still be looked at
 };
+
+void add_nested(const std::string& item, const PickleValue& value, std::vector<std::string>& path,
+                NestedValues& out) {
+    if (out.left-- == 0) {
+        throw Error(ErrorCode::corrupt, "its dictionaries hold themselves");
+    }
+    const bool is_list = value.is_list() && !value.elements().empty();
+    if ((!value.is_mapping() && !is_list) || path.size() == kDeepestDictionary) {
+        const std::string name = dotted(dcp::path_name(path));
+        const auto [known, is_new] = out.paths.emplace(name, path_in(item, path));
+        if (!is_new) {
+            throw Error(ErrorCode::corrupt, "two values are called " + printable(name));
+        }
+        out.entries.emplace_back(known->first, &value);
+        return;
+    }
+    const std::size_t count = is_list ? value.elements().size() : value.pair_count();
+    for (std::size_t i = 0; i < count; ++i) {
+        const bool is_number = is_list || value.key(i).kind == PickleKind::integer;
+        path.push_back(is_list     ? std::to_string(i)
+                       : is_number ? std::to_string(value.key(i).integer)
+                                   : std::string(parameter_name(value.key(i))));
+        add_nested(item, is_list ? *value.elements()[i] : value.value(i), path, out);
+        path.pop_back();
+    }
+}
 
 /// Puts one file's tensors where metadata.pkl says they lie.
 class RankPlacer {
@@ -241,17 +235,14 @@ catalogue::FileAssertion::Values rank_claims(const RankItem& of) {
     return {{"item", of.item}, {"rank", std::to_string(of.rank)}};
 }
 
-std::string path_in(const std::string& item, std::vector<std::string> path) {
-    path.insert(path.begin(), item);
-    return dcp::path_name(path);
-}
-
 void add_torch_file(const TorchFile& file, const std::string& name, const Saved& saved,
                     const RankItem& of, Catalogue& out) {
-    const NestedValues values(file.root(), file.pickle().consumed());
+    NestedValues values{{}, {}, file.pickle().consumed()};
+    std::vector<std::string> path;
+    add_nested(of.item, file.root(), path, values);
     const bool is_default = name == file_of_rank(of.item, of.rank);
     const fsdp::RankFile rank{saved.world, of.rank, is_default ? of.item + "_{rank}.pt" : name};
-    const fsdp::EntriesRead read = fsdp::read_entries(file, rank, {}, values.entries(), out);
+    const fsdp::EntriesRead read = fsdp::read_entries(file, rank, {}, values.entries, out);
     const bool knows_nothing = of.saved == nullptr && !read.knows_rank && !out.shards.empty();
     if (knows_nothing) {
         throw Error(ErrorCode::unsupported,
@@ -259,19 +250,14 @@ void add_torch_file(const TorchFile& file, const std::string& name, const Saved&
                     kSaveMetadata);
     }
     RankPlacer placer(saved, of, out);
-    std::set<std::string> paths;
-    for (const auto& [dotted_name, path] : values.paths()) {
-        paths.insert(path_in(of.item, path));
-    }
-    placer.require_all(paths);
+    placer.require_all(collect_set(values.paths, [](const auto& one) { return one.second; }));
     for (Tensor& tensor : std::exchange(out.tensors, {})) {
-        std::string path = path_in(of.item, values.paths().at(tensor.name));
-        placer.add_placed(std::move(tensor), std::move(path));
+        const std::string& known = values.paths.at(tensor.name);
+        placer.add_placed(std::move(tensor), known);
     }
     for (catalogue::Shard& shard : std::exchange(out.shards, {})) {
         const std::string called(shard.name);
-        placer.add_plain(called, path_in(of.item, values.paths().at(called)), shard.dtype,
-                         shard.shape, shard.piece);
+        placer.add_plain(called, values.paths.at(called), shard.dtype, shard.shape, shard.piece);
     }
     if (read.knows_rank) {
         out.statements.push_back({name, "its device mesh", rank_claims(of), {}, true});
