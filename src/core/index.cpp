@@ -61,6 +61,15 @@ Index volume_of(std::span<const Index> shape, std::string_view what) {
     return volume;
 }
 
+bool lies_inside(std::span<const Index> offsets, std::span<const Index> sizes,
+                 std::span<const Index> shape) {
+    bool is_inside = offsets.size() == shape.size() && sizes.size() == shape.size();
+    for (std::size_t k = 0; is_inside && k < shape.size(); ++k) {
+        is_inside = offsets[k] >= 0 && offsets[k] <= shape[k] && sizes[k] <= shape[k] - offsets[k];
+    }
+    return is_inside;
+}
+
 Index to_index(Bytes value, std::string_view what) {
     if (value > static_cast<Bytes>(std::numeric_limits<Index>::max())) {
         throw_overflow(what);

@@ -27,6 +27,11 @@ Bytes checked_add_bytes(Bytes a, Bytes b, std::string_view what);
 /// negative extent.
 Index volume_of(std::span<const Index> shape, std::string_view what);
 
+/// Whether the box of `sizes` at `offsets` lies in a tensor of `shape`. Sizes and extents are not
+/// negative.
+bool lies_inside(std::span<const Index> offsets, std::span<const Index> sizes,
+                 std::span<const Index> shape);
+
 /// Conversions that throw Error(corrupt) when the value does not fit.
 Index to_index(Bytes value, std::string_view what);
 Bytes to_bytes(Index value, std::string_view what);

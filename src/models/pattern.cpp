@@ -1,6 +1,5 @@
 #include "pattern.hpp"
 
-
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -180,6 +179,13 @@ std::optional<std::map<std::string, Index>> Pattern::match_beginning(std::string
     auto values = beginning(*this, rest, {});
     name = values ? rest : name;
     return values;
+}
+
+std::string filled(std::string logical, const Captures& captures) {
+    for (const auto& [name, value] : captures) {
+        logical = replaced(std::move(logical), "{" + name + "}", std::to_string(value));
+    }
+    return logical;
 }
 
 std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of) {

@@ -19,6 +19,10 @@ using SymbolValue = std::function<Index(const std::string&)>;
 /// one. Error(internal) when a capture has no value.
 std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of);
 
+/// A logical name with the values of captures: "layer.3.qkv". Those that it does not hold are
+/// passed over, and those without a value stay open: "layer.{l}.qkv".
+std::string filled(std::string logical, const Captures& captures);
+
 /// What the conditions of a line with this name see. In a name with '{k+L}' the sum is the layer's
 /// number in the model, so conditions also see l = k + L; the same by Pattern::layer. Otherwise the
 /// captures unchanged.

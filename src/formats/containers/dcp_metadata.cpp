@@ -305,13 +305,7 @@ DType read_dtype(const PickleValue& metadata, const std::string& owner) {
 }
 
 void check_bounds(const DcpTensor& tensor, const DcpChunk& chunk) {
-    const std::size_t rank = tensor.shape.size();
-    bool is_inside = chunk.offsets.size() == rank && chunk.sizes.size() == rank;
-    for (std::size_t axis = 0; is_inside && axis < rank; ++axis) {
-        is_inside = chunk.offsets[axis] <= tensor.shape[axis] &&
-                    chunk.sizes[axis] <= tensor.shape[axis] - chunk.offsets[axis];
-    }
-    if (!is_inside) {
+    if (!lies_inside(chunk.offsets, chunk.sizes, tensor.shape)) {
         bad_metadata("tensor '" + printable(tensor.name) + "' of shape " +
                      shape_text(tensor.shape) + " has a chunk outside of it: " +
                      shape_text(chunk.sizes) + " at " + shape_text(chunk.offsets));

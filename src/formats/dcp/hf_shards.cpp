@@ -12,7 +12,6 @@
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
-#include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
@@ -78,11 +77,7 @@ catalogue::Tensor tensor_of(const std::string& name, const StoredTensor& stored,
 }
 
 Scan scan_shard(const Location& location, const std::string& file) {
-    Catalogue out;
-    in_context("file ", file, [&] {
-        const auto input = io::InputFile::open(location.directory / file);
-        io::read_in_pieces(input);
-        out.files.push_back({file, input.size()});
+    return scan_input_file(location, file, [&](const io::InputFile& input, Catalogue& out) {
         const SafetensorsHeader header = read_safetensors(input);
         const ShardOffsets offsets = parse_sharding_info(sharding_info(header));
         for (const auto& one : header.tensors) {
@@ -90,7 +85,6 @@ Scan scan_shard(const Location& location, const std::string& file) {
                        [&] { out.tensors.push_back(tensor_of(one.first, one.second, offsets)); });
         }
     });
-    return out;
 }
 
 // Ranks write those of the model's files that they hold parts of.

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
-#include "core/in_context.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
@@ -11,7 +10,6 @@
 #include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/optimizer_claims.hpp"
-#include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
@@ -66,15 +64,9 @@ void add_moment(const Location& location, const std::string& file, std::string_v
 
 /// A number that one file holds, or a tensor of one element.
 void add_step(const Location& location, const std::string& file, Catalogue& out) {
-    const fs::path path = location.directory / file;
-    if (!io::is_file(path)) {
-        return;
-    }
-    in_context("file ", file, [&] {
-        const auto input = io::InputFile::open(path);
-        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
+    use_torch_file(location, file, [&](const PickleValue& root, const ScalarReader& scalars) {
         StepClaims steps;
-        steps.add(&torch_file.root(), ScalarReader(torch_file, input), "the file");
+        steps.add(&root, scalars, "the file");
         out.optimizer.step = steps.step();
     });
 }

@@ -6,14 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "core/in_context.hpp"
 #include "core/text.hpp"
-#include "formats/containers/torch_file.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
-#include "io/input_file.hpp"
-#include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
 #include "pickled.hpp"
@@ -118,15 +114,10 @@ class SettingsFile {
 }  // namespace
 
 void add_universal_groups(const Location& location, FileScan& scan) {
-    const std::string file = kSettingsFile;
-    if (!io::is_file(location.directory / file)) {
-        return;
-    }
-    in_context("file ", file, [&] {
-        const auto input = io::InputFile::open(location.directory / file);
-        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
-        SettingsFile(torch_file.root(), ScalarReader(torch_file, input)).finish(scan);
-    });
+    use_torch_file(location, kSettingsFile,
+                   [&](const PickleValue& root, const ScalarReader& scalars) {
+                       SettingsFile(root, scalars).finish(scan);
+                   });
 }
 
 }  // namespace shardweld::formats::deepspeed

@@ -61,11 +61,7 @@ std::optional<Index> integer_of(const PickleValue* value) {
 void read_place(const PickleValue& metadata, const std::vector<Index>& shape, ShardPlace& place) {
     read_short_counts(required(metadata, "shard_offsets"), "a shard's offsets", place.offsets);
     read_short_counts(required(metadata, "shard_sizes"), "a shard's sizes", place.sizes);
-    bool is_inside = place.offsets.size() == shape.size() && place.sizes.size() == shape.size();
-    for (std::size_t k = 0; is_inside && k < shape.size(); ++k) {
-        is_inside = place.offsets[k] <= shape[k] && place.sizes[k] <= shape[k] - place.offsets[k];
-    }
-    if (!is_inside) {
+    if (!lies_inside(place.offsets, place.sizes, shape)) {
         fail_sharded("of shape " + shape_text(shape) + " has a shard of " +
                      shape_text(place.sizes) + " at " + shape_text(place.offsets));
     }

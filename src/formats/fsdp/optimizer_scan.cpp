@@ -333,18 +333,13 @@ class OptimizerScan {
 
 /// The learning rate's scheduler, which all ranks have alike.
 void add_scheduler(const Location& location, const RankFile& rank, Catalogue& out) {
-    const std::string file = file_beside(file_name(rank), "extra_state");
-    if (!io::is_file(location.directory / file)) {
-        return;
-    }
-    in_context("file ", file, [&] {
-        const auto input = io::InputFile::open(location.directory / file);
-        const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
-        const PickleValue& root = torch_file.root();
-        if (const auto* const found = root.is_mapping() ? root.find("lr_scheduler") : nullptr) {
-            out.optimizer.scheduler = settings_of(*found, ScalarReader(torch_file, input));
-        }
-    });
+    use_torch_file(
+        location, file_beside(file_name(rank), "extra_state"),
+        [&](const PickleValue& root, const ScalarReader& scalars) {
+            if (const auto* const found = root.is_mapping() ? root.find("lr_scheduler") : nullptr) {
+                out.optimizer.scheduler = settings_of(*found, scalars);
+            }
+        });
 }
 
 }  // namespace

@@ -1,7 +1,6 @@
 #include "scan.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>

@@ -78,13 +78,7 @@ PiecePlace place_of(const Dataset& dataset) {
     if (dataset.place) {
         place = *dataset.place;
     }
-    const std::size_t rank = dataset.shape.size();
-    bool is_inside = place.global_shape.size() == rank && place.offsets.size() == rank;
-    for (std::size_t k = 0; is_inside && k < rank; ++k) {
-        is_inside = place.offsets[k] >= 0 && dataset.shape[k] <= place.global_shape[k] &&
-                    place.offsets[k] <= place.global_shape[k] - dataset.shape[k];
-    }
-    if (!is_inside) {
+    if (!lies_inside(place.offsets, dataset.shape, place.global_shape)) {
         corrupt("a piece of shape " + shape_text(dataset.shape) + " at shardweld_offsets " +
                 shape_text(place.offsets) + " does not lie in shardweld_global_shape " +
                 shape_text(place.global_shape));

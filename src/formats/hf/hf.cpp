@@ -22,7 +22,6 @@
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
-#include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -153,11 +152,7 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
             add_tensors(torch_tensors(torch_file, out), out);
         });
     }
-    Catalogue out;
-    in_context("file ", file, [&] {
-        const auto input = io::InputFile::open(location.directory / file);
-        io::read_in_pieces(input);
-        out.files.push_back({file, input.size()});
+    return scan_input_file(location, file, [&](const io::InputFile& input, Catalogue& out) {
         SafetensorsHeader header = read_safetensors(input);
         if (const auto lost = lost_metadata(header); !lost.empty()) {
             out.warnings[kLost] = name_list(lost);
@@ -165,7 +160,6 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
         add_tensors(std::move(header.tensors), out);
         require_scalars_of_shards(location.directory, input, out.tensors);
     });
-    return out;
 }
 
 using catalogue::Tensor;

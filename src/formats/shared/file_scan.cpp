@@ -7,10 +7,15 @@
 
 #include "catalogue/catalogue.hpp"
 #include "catalogue/tensor.hpp"
+#include "core/in_context.hpp"
 #include "core/text.hpp"
 #include "formats/containers/pickle_arena.hpp"
+#include "io/advice.hpp"
 #include "io/input_file.hpp"
+#include "io/paths.hpp"
 #include "shardweld/error.hpp"
+
+#include "scalar_value.hpp"
 
 namespace shardweld::formats {
 
@@ -80,6 +85,18 @@ void add_unread(const TorchFile& file, Catalogue& out) {
 
 }  // namespace
 
+Catalogue scan_input_file(const Location& location, const std::string& file,
+                          const std::function<void(const io::InputFile&, Catalogue&)>& add) {
+    Catalogue out;
+    in_context("file ", file, [&] {
+        const auto input = io::InputFile::open(location.directory / file);
+        io::read_in_pieces(input);
+        out.files.push_back({file, input.size()});
+        add(input, out);
+    });
+    return out;
+}
+
 Catalogue scan_torch_file(const Location& location, const std::string& file,
                           const std::function<void(const TorchFile&, Catalogue&)>& add) {
     return scan_torch_file(io::InputFile::open(location.directory / file), location, file, add);
@@ -105,6 +122,18 @@ Catalogue scan_torch_file(const io::InputFile& input, const Location& location,
         throw_no_memory(location.directory / file);
     }
     return out;
+}
+
+void use_torch_file(
+    const Location& location, const std::string& file,
+    const std::function<void(const PickleValue& root, const ScalarReader& scalars)>& use) {
+    if (io::is_file(location.directory / file)) {
+        in_context("file ", file, [&] {
+            const auto input = io::InputFile::open(location.directory / file);
+            const auto torch_file = TorchFile::read(input, 0, std::nullopt, location.check_crc);
+            use(torch_file.root(), ScalarReader(torch_file, input));
+        });
+    }
 }
 
 catalogue::Piece piece_of(const StoredTensor& stored, std::span<const Index> lo) {

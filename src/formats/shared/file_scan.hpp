@@ -16,6 +16,8 @@
 
 namespace shardweld::formats {
 
+class ScalarReader;
+
 /// One row for each pair of pattern and reason.
 class IgnoredRows {
   public:
@@ -28,6 +30,11 @@ class IgnoredRows {
     std::map<std::pair<std::string, std::string>, catalogue::Ignored> rows_;
 };
 
+/// A catalogue of one file of the location: the file, and what `add` puts there, whose errors name
+/// it.
+catalogue::Catalogue scan_input_file(
+    const Location& location, const std::string& file,
+    const std::function<void(const io::InputFile&, catalogue::Catalogue&)>& add);
 /// A catalogue of one torch file of the location: the file, its globals left inert, what `add` puts
 /// there, and a row for the bytes of storages that none of this tells of. Errors of `add` name the
 /// file; those of TorchFile::read do so by themselves.
@@ -38,6 +45,11 @@ catalogue::Catalogue scan_torch_file(
 catalogue::Catalogue scan_torch_file(
     const io::InputFile& input, const Location& location, const std::string& file,
     const std::function<void(const TorchFile&, catalogue::Catalogue&)>& add);
+
+/// Gives `use` what a torch file of the location holds, where it is there. Errors name the file.
+void use_torch_file(
+    const Location& location, const std::string& file,
+    const std::function<void(const PickleValue& root, const ScalarReader& scalars)>& use);
 
 /// `stored` as the part of a larger tensor that begins at `lo` (elements, one for each axis; none:
 /// all 0). The piece's file is left at 0. Error(unsupported) when it has too many axes.

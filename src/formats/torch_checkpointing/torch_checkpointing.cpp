@@ -29,7 +29,6 @@
 #include "formats/shared/model_values.hpp"
 #include "formats/shared/module_names.hpp"
 #include "formats/typed_scan.hpp"
-#include "io/advice.hpp"
 #include "io/input_file.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
@@ -266,7 +265,6 @@ void add_torch_file(const TorchFile& file, const std::string& name, const Saved&
 
 void add_safetensors(const io::InputFile& input, const Saved& saved, const RankItem& of,
                      Catalogue& out) {
-    io::read_in_pieces(input);
     std::map<std::string, std::string> paths;  // by the names in the header
     std::set<std::string> found;
     for (const auto& [path, placings] : of.saved->tensors) {
@@ -289,18 +287,15 @@ Scan scan_file(const Location& location, const std::string& file) {
     const auto held = saved_of(location);
     const Saved& saved = *held;
     const RankItem of = owner_of(saved, file);
-    Catalogue out;
-    if (file.ends_with(kSafetensors)) {
-        in_context("file ", file, [&] {
-            const auto input = io::InputFile::open(location.directory / file);
-            out.files.push_back({file, input.size()});
-            add_safetensors(input, saved, of, out);
-        });
-    } else {
-        out = scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& scan) {
-            add_torch_file(torch_file, file, saved, of, scan);
-        });
-    }
+    Catalogue out =
+        file.ends_with(kSafetensors)
+            ? scan_input_file(location, file,
+                              [&](const io::InputFile& input, Catalogue& scan) {
+                                  add_safetensors(input, saved, of, scan);
+                              })
+            : scan_torch_file(location, file, [&](const TorchFile& torch_file, Catalogue& scan) {
+                  add_torch_file(torch_file, file, saved, of, scan);
+              });
     out.statements.push_back({file, "its name", rank_claims(of), {}, false});
     return out;
 }

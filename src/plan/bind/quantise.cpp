@@ -23,16 +23,6 @@ struct LinearWeight {
     std::string served;  ///< what has one encoding: the same, or all experts of a layer
 };
 
-std::string filled(std::string logical, const models::Captures& captures) {
-    for (const auto& [name, value] : captures) {
-        const std::string open = "{" + name + "}";
-        if (const auto at = logical.find(open); at != std::string::npos) {
-            logical.replace(at, open.size(), std::to_string(value));
-        }
-    }
-    return logical;
-}
-
 /// The list of the recipe's `linear` that holds a logical name's last part; nullopt: none does.
 std::optional<std::string> linear_group(const models::Recipe& recipe, const std::string& part) {
     for (const auto& group : recipe.linear) {
@@ -53,7 +43,7 @@ std::map<std::string, LinearWeight> linear_weights(const Model& model) {
         const bool is_text = prefix.starts_with("layer.") || prefix.starts_with("mtp.");
         const auto group = linear_group(*model.recipe, logical.substr(prefix.size()));
         if (group && is_text) {
-            const std::string layer = filled(prefix, hub.captures);
+            const std::string layer = models::filled(prefix, hub.captures);
             auto* const expert = find_value(hub.captures, "e");
             const bool is_expert = expert != nullptr;
             weights[hub.name] = {layer + *group + (is_expert ? " " + std::to_string(*expert) : ""),

@@ -17,19 +17,6 @@ namespace {
 
 constexpr std::size_t kMostPieces = 64;
 
-/// A line's logical tensor with the values of its captures: "layer.3.qkv". Captures that the name
-/// does not hold (stacked tensors) stay open: "layer.{l}.qkv".
-std::string logical_text(const models::Line& line, const models::Captures& captures) {
-    std::string text = line.logical;
-    for (const auto& [name, value] : captures) {
-        const std::string open = "{" + name + "}";
-        if (const auto at = text.find(open); at != std::string::npos) {
-            text.replace(at, open.size(), std::to_string(value));
-        }
-    }
-    return text;
-}
-
 bool is_same(const std::string& logical, const std::string& pattern) {
     return logical == pattern || models::Pattern::parse(pattern).match(logical).has_value() ||
            models::Pattern::parse(logical).match(pattern).has_value();
@@ -45,7 +32,7 @@ std::vector<SegmentName> segments_of_line(const models::Line& line,
                                           const models::Captures& captures) {
     std::vector<SegmentName> parts;
     for (const layout::SegmentAxes& segment : layout::segments_of(line.layout)) {
-        parts.push_back({logical_text(line, captures), segment.label});
+        parts.push_back({models::filled(line.logical, captures), segment.label});
     }
     return parts;
 }
