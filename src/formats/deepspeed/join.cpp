@@ -122,46 +122,34 @@ class SaveSizes {
     Index n_tensor_ranks_ = 1;
 };
 
-struct PartPlace {
-    std::vector<Index> shape;  ///< of the whole tensor
-    std::vector<LocalBox> boxes;
-};
-
 /// By model-parallel rank.
 using LocalShapes = std::map<Index, std::vector<Index>>;
 
-/// A tensor that tensor-parallel ranks hold parts of.
-struct DividedTensor {
-    const std::string& name;
-    const ModelRanks& ranks;
-    const LocalShapes& others;  ///< shapes that `ranks` do not know
-
-    [[nodiscard]] const std::vector<Index>& shape_on(Index mp) const {
-        auto* const rank = find_value(ranks, mp);
-        const auto* shape = rank == nullptr ? nullptr : rank->shape_of(name);
-        if (auto* const other = find_value(others, mp); shape == nullptr && other != nullptr) {
-            shape = other;
-        }
-        if (shape == nullptr) {
-            throw mixed_saves_error(printable(name) + " is not on " + model_rank_text(mp));
-        }
-        return *shape;
+/// The local shape of a tensor that tensor-parallel ranks hold parts of. `others`: shapes that
+/// `ranks` do not know. Error(mismatch) where the rank has none.
+const std::vector<Index>& shape_on(Index mp, const std::string& name, const ModelRanks& ranks,
+                                   const LocalShapes& others) {
+    auto* const rank = find_value(ranks, mp);
+    const auto* shape = rank == nullptr ? nullptr : rank->shape_of(name);
+    shape = shape == nullptr ? find_value(others, mp) : shape;
+    if (shape == nullptr) {
+        throw mixed_saves_error(printable(name) + " is not on " + model_rank_text(mp));
     }
-};
-
-/// The place of a part that is the whole.
-PartPlace place_whole(const std::vector<Index>& local) {
-    const std::vector<Index> zero(local.size(), 0);
-    return {local, {{zero, zero, local, 0}}};
+    return *shape;
 }
 
-/// The place of the part of model-parallel rank `mp`, one of `n_tensor_ranks` of its pipeline
+/// The boxes of a part that is the whole.
+JoinRule whole_rule(const std::vector<Index>& local) {
+    const std::vector<Index> zero(local.size(), 0);
+    return {JoinKind::boxes, local, local, {{zero, zero, local, 0}}};
+}
+
+/// The boxes of the part of model-parallel rank `mp`, one of `n_tensor_ranks` of its pipeline
 /// stage. Error(unsupported) where no rule says how to join, Error(mismatch) where the ranks'
 /// shapes do not fit together.
-PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& local, Index mp,
-                     Index n_tensor_ranks) {
-    const std::string& name = tensor.name;
-    auto* const rank = find_value(tensor.ranks, mp);
+JoinRule part_rule(const std::string& name, const ModelRanks& ranks, const LocalShapes& others,
+                   const std::vector<Index>& local, Index mp, Index n_tensor_ranks) {
+    auto* const rank = find_value(ranks, mp);
     const JoinRule* const rule = rank == nullptr ? nullptr : rank->rule_for(name);
     if (rule == nullptr) {
         throw Error(ErrorCode::unsupported,
@@ -173,26 +161,26 @@ PartPlace place_part(const DividedTensor& tensor, const std::vector<Index>& loca
     if (rule->kind == JoinKind::boxes) {
         require_equal("the shape of " + name, local, model_rank_text(mp), rule->local_shape,
                       "its affine_map");
-        return {rule->shape, rule->boxes};
+        return *rule;
     }
-    PartPlace place = place_whole(local);
+    JoinRule boxes = whole_rule(local);
     const std::size_t axis = rule->kind == JoinKind::columns ? 1 : 0;
     if (rule->kind == JoinKind::replicated || local.size() <= axis) {
-        return place;  // a bias of a row-parallel layer, a number
+        return boxes;  // a bias of a row-parallel layer, a number
     }
     const Index first = mp - mp % n_tensor_ranks;
     Index extent = 0;
     for (Index other = first; other < first + n_tensor_ranks; ++other) {
-        const std::vector<Index>& shape = tensor.shape_on(other);
+        const std::vector<Index>& shape = shape_on(other, name, ranks, others);
         if (shape.size() != local.size()) {
             require_equal("the shape of " + name, shape, model_rank_text(other), local,
                           model_rank_text(mp));
         }
-        place.boxes.front().global[axis] += other < mp ? shape[axis] : 0;
+        boxes.boxes.front().global[axis] += other < mp ? shape[axis] : 0;
         extent = checked_add(extent, shape[axis], name);
     }
-    place.shape[axis] = extent;
-    return place;
+    boxes.shape[axis] = extent;
+    return boxes;
 }
 
 /// A tensor of one file that is no part of a flat group.
@@ -372,10 +360,9 @@ class ZeroFiles {
         if (is_known) {
             all_.require_same(*known, {name, dtype, known->tensor.shape, {}}, file);
         }
-        PartPlace place =
-            grid_.n_tensor_ranks() == 1
-                ? place_whole(local)
-                : place_part({name, ranks_, wholes_shape(name)}, local, mp, grid_.n_tensor_ranks());
+        JoinRule place = grid_.n_tensor_ranks() == 1 ? whole_rule(local)
+                                                     : part_rule(name, ranks_, wholes_shape(name),
+                                                                 local, mp, grid_.n_tensor_ranks());
         if (is_known) {
             const Assembled& joined = *known;
             require_equal("the shape of " + name, joined.tensor.shape,

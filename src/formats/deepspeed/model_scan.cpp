@@ -298,9 +298,9 @@ class ModelScan {
             return;
         }
         Fingerprint names;
-        for (std::vector<NamedShape>& parameters : shapes_by_group(*shapes)) {
+        for (std::vector<FlatParameter>& parameters : shapes_by_group(*shapes)) {
             in_.content.group_sizes.push_back(parameters.size());
-            for (NamedShape& parameter : parameters) {
+            for (FlatParameter& parameter : parameters) {
                 add_parameter(std::move(parameter), names);
             }
         }
@@ -310,7 +310,7 @@ class ModelScan {
             std::string(text.begin(), end);
     }
 
-    void add_parameter(NamedShape parameter, Fingerprint& names) {
+    void add_parameter(FlatParameter parameter, Fingerprint& names) {
         if (!listed_.shapes.emplace(parameter.name, parameter.shape).second) {
             throw Error(ErrorCode::corrupt,
                         "names " + printable(parameter.name) + " twice in its param_shapes");
@@ -320,8 +320,7 @@ class ModelScan {
             names.add(static_cast<std::uint64_t>(extent));
         }
         if (options_.names_parameters) {
-            in_.content.parameters.push_back(
-                {std::move(parameter.name), DType::f32, std::move(parameter.shape)});
+            in_.content.parameters.push_back(std::move(parameter));
         }
     }
 

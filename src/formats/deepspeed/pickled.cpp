@@ -92,13 +92,13 @@ Frozen frozen_of(std::string name, std::vector<Index> shape, const StoredTensor&
 
 }  // namespace
 
-std::vector<std::vector<NamedShape>> shapes_by_group(const PickleValue& param_shapes) {
-    std::vector<std::vector<NamedShape>> groups;
+std::vector<std::vector<FlatParameter>> shapes_by_group(const PickleValue& param_shapes) {
+    std::vector<std::vector<FlatParameter>> groups;
     for (const PickleValue* const parameters : dictionaries(param_shapes)) {
-        std::vector<NamedShape>& group = groups.emplace_back();
+        std::vector<FlatParameter>& group = groups.emplace_back();
         for (std::size_t i = 0; i < parameters->pair_count(); ++i) {
-            group.push_back(
-                {std::string(parameter_name(parameters->key(i))), shape_of(parameters->value(i))});
+            group.push_back({std::string(parameter_name(parameters->key(i))), DType::f32,
+                             shape_of(parameters->value(i))});
         }
     }
     return groups;

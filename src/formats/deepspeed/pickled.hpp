@@ -49,14 +49,9 @@ struct ScannedFile {
 FileScan scan_named(const Location& location, const std::string& file, const FileName& name,
                     const std::function<void(const ScannedFile&)>& add);
 
-struct NamedShape {
-    std::string name;
-    std::vector<Index> shape;
-};
-
 /// The parameters of each flat group in their order. Error(corrupt) for what is no dictionary of
 /// shapes, or no list of them.
-std::vector<std::vector<NamedShape>> shapes_by_group(const PickleValue& param_shapes);
+std::vector<std::vector<FlatParameter>> shapes_by_group(const PickleValue& param_shapes);
 
 struct Frozen {
     catalogue::Tensor tensor;  ///< whole shape, this rank's piece

@@ -151,7 +151,7 @@ std::map<Index, Index> groups_by_chain(const Buffers& buffers) {
 /// as many as their buckets hold.
 class BufferContents {
   public:
-    /// `padding`: BucketSizes::padding.
+    /// `padding`: what buckets may have been filled up to a multiple of.
     BufferContents(const Catalogue& model, const Buffers& buffers, Index padding)
         : parameters_(model), buffers_(buffers), padding_(padding) {
         const auto groups = groups_by_chain(buffers);
@@ -232,8 +232,8 @@ class BufferContents {
                                             : std::optional(BufferId{chain, group, at->front()});
     }
 
-    [[nodiscard]] BucketSizes sizes_in(const BufferId& buffer) const {
-        return {sizes_of(buffer, buffers_.at(buffer)), padding_};
+    [[nodiscard]] std::vector<Index> sizes_in(const BufferId& buffer) const {
+        return sizes_of(buffer, buffers_.at(buffer));
     }
 
     [[nodiscard]] RankParameters dense_of(Index tensor_rank) const {
@@ -247,9 +247,9 @@ class BufferContents {
         if (stage_.has_head) {
             return;  // whatever is left, and what does not fit is named
         }
-        const BucketSizes sizes = buffer ? sizes_in(*buffer) : BucketSizes();
+        const std::vector<Index> sizes = buffer ? sizes_in(*buffer) : std::vector<Index>();
         for (stage_.count = 0; stage_.count < most; ++stage_.count) {
-            if (places_in(dense_of(0).parameters, sizes)) {
+            if (places_in(dense_of(0).parameters, sizes, padding_)) {
                 return;
             }
         }
@@ -283,7 +283,8 @@ class BufferContents {
         }
         auto& left = left_[{chain, group}];
         left.erase(left.begin());
-        auto places = require_places(rank.parameters, sizes_in(*buffer), text_of(*buffer));
+        auto places =
+            require_places(rank.parameters, sizes_in(*buffer), text_of(*buffer), padding_);
         placed_.push_back({*buffer, std::move(rank), std::move(places)});
     }
 
@@ -302,79 +303,59 @@ class BufferContents {
     std::vector<PlacedRank> placed_;
 };
 
-/// Ranges of a bucket, each a chunk: of a parameter, or of padding, which no memory was written to.
-struct Chunks {
-    std::vector<const Piece*> pieces;  ///< by where they begin
-
-    explicit Chunks(const Tensor& bucket) {
-        for (const Piece& piece : bucket.pieces) {
-            pieces.push_back(&piece);
+/// Adds what a chunk of a bucket, which begins at element `first` of a part, is of the part's
+/// tensor.
+void add_chunk(const Piece& chunk, Index first, const RankPart& part, std::vector<Piece>& out) {
+    const Index last = first + chunk.patch.axes[0].extent;
+    Index before = 0;
+    for (const layout::Box& box : part.boxes) {
+        const Index volume = layout::dense(box).volume();
+        const Index begin = std::max(first - before, Index{0});
+        const Index end = std::min(last - before, volume);
+        for (layout::Patch& patch :
+             begin < end
+                 ? layout::flat(box, begin, end, chunk.patch.offset + before + begin - first)
+                 : std::vector<layout::Patch>{}) {
+            Piece piece = chunk;
+            piece.replica = part.replica;
+            piece.patch = std::move(patch);
+            out.push_back(std::move(piece));
         }
-        std::ranges::sort(pieces, {}, begin_of);
+        before += volume;
     }
-    static Index begin_of(const Piece* piece) { return piece->patch.axes[0].lo; }
-    static Index end_of(const Piece* piece) {
-        return begin_of(piece) + piece->patch.axes[0].extent;
-    }
-};
+}
 
-/// The pieces of a parameter that a range of a bucket is.
-class PartCutter {
-  public:
-    PartCutter(const Tensor& bucket, const BucketParameter& parameter, const RankPart& part)
-        : chunks_(bucket), bucket_(bucket), parameter_(parameter), part_(part) {}
-
-    void cut(Index begin, std::vector<Piece>& out) const {
-        const Index end = begin + parameter_.volume;
-        Index at = begin;
-        auto next = std::ranges::lower_bound(chunks_.pieces, begin, {}, Chunks::begin_of);
-        for (; next != chunks_.pieces.end() && at < end; ++next) {
-            const Piece& chunk = **next;
-            const bool is_run = chunk.patch.axes[0].stride == 1 || chunk.patch.axes[0].extent == 1;
-            if (Chunks::begin_of(*next) != at || Chunks::end_of(*next) > end || !is_run) {
-                break;
-            }
-            add(chunk, at - begin, out);
-            at = Chunks::end_of(*next);
+/// Adds the pieces of a parameter, which begins at an element of a bucket. The bucket's pieces are
+/// chunks: of a parameter, or of padding, which no memory was written to.
+void cut_part(const Tensor& bucket, Index begin, const BucketParameter& parameter,
+              const RankPart& part, std::vector<Piece>& out) {
+    const auto range_of = [](const Piece* piece) { return piece->patch.axes[0]; };
+    std::vector<const Piece*> chunks =
+        collect_list(bucket.pieces, [](const Piece& piece) { return &piece; });
+    std::ranges::sort(chunks, {}, [&](const Piece* piece) { return range_of(piece).lo; });
+    const Index end = begin + parameter.volume;
+    Index at = begin;
+    for (const Piece* const chunk : chunks) {
+        const layout::Axis range = range_of(chunk);
+        if (range.lo < begin) {
+            continue;
         }
-        if (at != end) {
-            refuse(ErrorCode::mismatch,
-                   "have other borders than the parameters: " + printable(parameter_.name) +
-                       " should be elements " + std::to_string(begin) + " to " +
-                       std::to_string(end) + " of " + printable(bucket_.stored_as) +
-                       ", in which a chunk ends at none of " + std::to_string(at) + " to " +
-                       std::to_string(end),
-                   kWeightsOnly);
+        const bool is_run = range.stride == 1 || range.extent == 1;
+        if (at >= end || range.lo != at || range.lo + range.extent > end || !is_run) {
+            break;
         }
+        add_chunk(*chunk, at - begin, part, out);
+        at += range.extent;
     }
-
-  private:
-    /// A chunk that begins at element `first` of the part.
-    void add(const Piece& chunk, Index first, std::vector<Piece>& out) const {
-        const Index last = first + chunk.patch.axes[0].extent;
-        Index before = 0;
-        for (const layout::Box& box : part_.boxes) {
-            const Index volume = layout::dense(box).volume();
-            const Index begin = std::max(first - before, Index{0});
-            const Index end = std::min(last - before, volume);
-            for (layout::Patch& patch :
-                 begin < end
-                     ? layout::flat(box, begin, end, chunk.patch.offset + before + begin - first)
-                     : std::vector<layout::Patch>{}) {
-                Piece piece = chunk;
-                piece.replica = part_.replica;
-                piece.patch = std::move(patch);
-                out.push_back(std::move(piece));
-            }
-            before += volume;
-        }
+    if (at != end) {
+        refuse(ErrorCode::mismatch,
+               "have other borders than the parameters: " + printable(parameter.name) +
+                   " should be elements " + std::to_string(begin) + " to " + std::to_string(end) +
+                   " of " + printable(bucket.stored_as) + ", in which a chunk ends at none of " +
+                   std::to_string(at) + " to " + std::to_string(end),
+               kWeightsOnly);
     }
-
-    Chunks chunks_;
-    const Tensor& bucket_;
-    const BucketParameter& parameter_;
-    const RankPart& part_;
-};
+}
 
 /// The tensors of a state, in the model's order and shapes.
 std::vector<Tensor> tensors_of(const Catalogue& model, const Buffers& buffers,
@@ -387,8 +368,8 @@ std::vector<Tensor> tensors_of(const Catalogue& model, const Buffers& buffers,
             const Tensor& whole = *one.rank.parts[i].tensor;
             Tensor& tensor = by_name[whole.name];
             tensor.dtype = bucket.dtype;
-            PartCutter(bucket, one.rank.parameters[i], one.rank.parts[i])
-                .cut(one.places[i].begin, tensor.pieces);
+            cut_part(bucket, one.places[i].begin, one.rank.parameters[i], one.rank.parts[i],
+                     tensor.pieces);
         }
     }
     std::vector<Tensor> tensors;

@@ -22,16 +22,16 @@ struct Filling {
     Index used = 0;            ///< of that bucket
 };
 
-Filling fill(std::span<const BucketParameter> parameters, const BucketSizes& sizes) {
+Filling fill(std::span<const BucketParameter> parameters, const std::vector<Index>& sizes,
+             Index padding) {
     Filling filling;
     filling.places.resize(parameters.size());
     const auto is_full = [&](Index size) {
         const Index left = size - filling.used;
-        return filling.used > 0 &&
-               (left == 0 || (left < sizes.padding && size % sizes.padding == 0));
+        return filling.used > 0 && (left == 0 || (left < padding && size % padding == 0));
     };
-    for (; filling.bucket < sizes.elements.size(); ++filling.bucket, filling.used = 0) {
-        const Index size = sizes.elements[filling.bucket];
+    for (; filling.bucket < sizes.size(); ++filling.bucket, filling.used = 0) {
+        const Index size = sizes[filling.bucket];
         while (filling.n_placed < parameters.size()) {
             const std::size_t i = parameters.size() - 1 - filling.n_placed;
             const Index begin = aligned(filling.used);
@@ -50,8 +50,8 @@ Filling fill(std::span<const BucketParameter> parameters, const BucketSizes& siz
 }
 
 bool is_whole(const Filling& filling, std::span<const BucketParameter> parameters,
-              const BucketSizes& sizes) {
-    return filling.n_placed == parameters.size() && filling.bucket == sizes.elements.size();
+              const std::vector<Index>& sizes) {
+    return filling.n_placed == parameters.size() && filling.bucket == sizes.size();
 }
 
 }  // namespace
@@ -81,15 +81,16 @@ std::vector<Index> bucket_sizes(std::span<const BucketParameter> parameters,
 }
 
 std::optional<std::vector<BucketPlace>> places_in(std::span<const BucketParameter> parameters,
-                                                  const BucketSizes& sizes) {
-    Filling filling = fill(parameters, sizes);
+                                                  const std::vector<Index>& sizes, Index padding) {
+    Filling filling = fill(parameters, sizes, padding);
     return is_whole(filling, parameters, sizes) ? std::optional(std::move(filling.places))
                                                 : std::nullopt;
 }
 
 std::vector<BucketPlace> require_places(std::span<const BucketParameter> parameters,
-                                        const BucketSizes& sizes, const std::string& where) {
-    Filling filling = fill(parameters, sizes);
+                                        const std::vector<Index>& sizes, const std::string& where,
+                                        Index padding) {
+    Filling filling = fill(parameters, sizes, padding);
     if (is_whole(filling, parameters, sizes)) {
         return std::move(filling.places);
     }
@@ -99,9 +100,9 @@ std::vector<BucketPlace> require_places(std::span<const BucketParameter> paramet
                        std::to_string(parameters[parameters.size() - 1 - filling.n_placed].volume) +
                        " elements does not end there"
                  : std::string("no parameter is left for it");
-    const std::string bucket = filling.bucket < sizes.elements.size()
+    const std::string bucket = filling.bucket < sizes.size()
                                    ? "bucket " + std::to_string(filling.bucket) + " has " +
-                                         std::to_string(sizes.elements[filling.bucket]) +
+                                         std::to_string(sizes[filling.bucket]) +
                                          " elements, of which " + std::to_string(filling.used) +
                                          " are taken"
                                    : "all its buckets are full";

@@ -39,21 +39,16 @@ std::vector<Index> bucket_sizes(std::span<const BucketParameter> parameters,
 /// Parameters begin at multiples of this many elements.
 inline constexpr Index kAlignment = 64;
 
-/// Buckets as a save has them.
-struct BucketSizes {
-    std::vector<Index> elements;
-    /// They may have been filled up to a multiple of this.
-    Index padding = kAlignment;
-};
-
-/// The place of each parameter, if buckets of these sizes hold the parameters and nothing else;
-/// nullopt where not.
+/// The place of each parameter, if buckets of these sizes, which may have been filled up to a
+/// multiple of `padding`, hold the parameters and nothing else; nullopt where not.
 std::optional<std::vector<BucketPlace>> places_in(std::span<const BucketParameter> parameters,
-                                                  const BucketSizes& sizes);
+                                                  const std::vector<Index>& sizes,
+                                                  Index padding = kAlignment);
 
 /// The place of each parameter. Error(mismatch) naming the one that does not fit; `where` says what
 /// it should lie in: "buffer 0 of group 1".
 std::vector<BucketPlace> require_places(std::span<const BucketParameter> parameters,
-                                        const BucketSizes& sizes, const std::string& where);
+                                        const std::vector<Index>& sizes, const std::string& where,
+                                        Index padding = kAlignment);
 
 }  // namespace shardweld::formats::megatron

@@ -27,10 +27,7 @@ Index stated_or(const StatedSizes& stated, const std::string& name, Index otherw
 
 // What the second and third number of a name count.
 enum class Meaning { absent, pipeline, expert, data };
-struct Meanings {
-    Meaning second = Meaning::absent;
-    Meaning third = Meaning::absent;
-};
+using Meanings = std::array<Meaning, 2>;
 
 std::string_view directory_of(const std::string& file) {
     const std::string_view text = file;
@@ -74,7 +71,7 @@ Meanings meanings_of(std::size_t n_fields, const StatedSizes& stated) {
             // Before expert parallelism the third number was the data-parallel rank.
             return {Meaning::pipeline, expert || stated.empty() ? Meaning::expert : Meaning::data};
         default:
-            return {};
+            return {Meaning::absent, Meaning::absent};
     }
 }
 
@@ -108,7 +105,7 @@ std::string padded(int value, std::size_t width) {
 
 std::string directory_name(const catalogue::Coordinates& place, const Meanings& meanings) {
     std::string name = std::string(kPrefix) + padded(place.tp, 2);
-    for (const Meaning meaning : {meanings.second, meanings.third}) {
+    for (const Meaning meaning : meanings) {
         if (meaning == Meaning::pipeline) {
             name += "_" + padded(place.pp, 3);
         } else if (meaning == Meaning::expert) {
@@ -206,10 +203,10 @@ Grid arrange(const std::vector<std::string>& files, const StatedSizes& stated) {
     for (const RankName& name : names) {
         catalogue::Coordinates place;
         place.tp = to_int(name.fields[0], "a rank");
-        put_at(place, meanings.second, name.fields[1]);
-        put_at(place, meanings.third, name.fields[2]);
+        put_at(place, meanings[0], name.fields[1]);
+        put_at(place, meanings[1], name.fields[2]);
         grid.places.push_back(place);
-        grid.extra.push_back(meanings.third == Meaning::data && name.fields[2] != 0);
+        grid.extra.push_back(meanings[1] == Meaning::data && name.fields[2] != 0);
     }
     grid.tp = agreed_size("tp", size_along(grid.places, &catalogue::Coordinates::tp), stated);
     grid.pp = agreed_size("pp", size_along(grid.places, &catalogue::Coordinates::pp), stated);
@@ -237,26 +234,20 @@ using catalogue::Coordinates;
 using catalogue::StatedConfig;
 using Ranks = std::vector<std::optional<Index>>;
 
-/// What the files' grid does not tell of the job.
-struct JobSize {
-    Index ranks = 1;
-    Index cp = 1;
-};
-
 /// Ranks between neighbours along pp and ep.
 struct Strides {
     Index pp = 1;
     Index ep = 1;
 };
 
-Index size_or_one(const StatedConfig& args, const char* key) {
-    return std::max<Index>(number_claim(args, key).value_or(1), 1);
+Index context_size(const StatedConfig& args) {
+    return std::max<Index>(number_claim(args, "context_parallel_size").value_or(1), 1);
 }
 
-/// nullopt where the world is not made of these sizes alone.
-std::optional<JobSize> world_of(const Grid& grid, const StatedConfig& args) {
+/// The job's ranks; nullopt where they are not made of these sizes alone.
+std::optional<Index> world_of(const Grid& grid, const StatedConfig& args) {
     const auto world = number_claim(args, "world_size");
-    const Index cp = size_or_one(args, "context_parallel_size");
+    const Index cp = context_size(args);
     const Index model = Index{grid.tp} * grid.pp;
     const bool has_encoder = number_claim(args, "encoder_tensor_model_parallel_size") > 0 ||
                              number_claim(args, "encoder_pipeline_model_parallel_size") > 0;
@@ -264,15 +255,15 @@ std::optional<JobSize> world_of(const Grid& grid, const StatedConfig& args) {
         has_encoder) {
         return std::nullopt;
     }
-    return JobSize{*world, cp};
+    return world;
 }
 
 /// The orders that the run may have had, the likeliest first. Cores before 0.8 counted expert ranks
 /// within the decoder's order, later ones in a grid of their own without cp.
-std::vector<Strides> orders_of(const Grid& grid, const JobSize& world, const StatedConfig& args) {
-    const Index inner = grid.tp * world.cp;
-    const Strides dp_before_pp{world.ranks / grid.pp, grid.etp};
-    const Strides dp_before_pp_old{world.ranks / grid.pp, inner};
+std::vector<Strides> orders_of(const Grid& grid, Index world, const StatedConfig& args) {
+    const Index inner = grid.tp * context_size(args);
+    const Strides dp_before_pp{world / grid.pp, grid.etp};
+    const Strides dp_before_pp_old{world / grid.pp, inner};
     const Strides pp_before_dp{inner, grid.etp};
     const Strides pp_before_dp_old{inner * grid.ep, inner};
     auto* const stated = find_value(args, "use_tp_pp_dp_mapping");
@@ -333,7 +324,7 @@ RankPlace place_in(const Grid& grid, const Coordinates& place) {
 std::vector<RankPlace> places_by_rank(const Grid& grid, const StatedConfig& args,
                                       const Ranks& ranks) {
     const auto world = world_of(grid, args);
-    if (!world || !differ_between_files(ranks, world->ranks)) {
+    if (!world || !differ_between_files(ranks, *world)) {
         return {};
     }
     const auto under = [&](const Strides& order) {

@@ -195,7 +195,7 @@ class RankJoin {
                    printable(own.front()->name) + " to " + printable(own.back()->name) +
                    ", which take " + std::to_string(begins.back()));
         }
-        const auto places = require_places(parameters, {sizes}, catalogue_.files[file_].path);
+        const auto places = require_places(parameters, sizes, catalogue_.files[file_].path);
         for (const std::size_t i : indices(own)) {
             const Index begin = begins[places[i].bucket] + places[i].begin;
             const Index offset = buffer.pieces.front().patch.offset + begin;

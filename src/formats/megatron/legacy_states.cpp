@@ -32,13 +32,12 @@ std::string name_of(const StateSlot& slot) {
 /// Puts a tensor among those of its state. `name` is Megatron's of the state.
 void keep(std::string_view name, const StoredTensor& stored, const StateSlot& slot,
           TakenState taken, Catalogue& out) {
-    const StateKey key{known_state(name, name, taken), name};
     Tensor tensor;
     tensor.name = name_of(slot);
     tensor.dtype = stored.dtype;
     tensor.shape = stored.shape;
     tensor.pieces.push_back(piece_of(stored));
-    State* const state = state_taken(key.state, taken, out.optimizer);
+    State* const state = state_taken(known_state(name, name, taken), taken, out.optimizer);
     if (state != nullptr) {
         state->tensors.push_back(std::move(tensor));
     }

@@ -39,28 +39,6 @@ bool is_less(const Box& a, const Box& b) {
         [](const layout::Range& range) { return range.lo; });
 }
 
-/// Where a model's key belongs.
-struct ParameterName {
-    std::optional<Index> place;  ///< parameter_order.hpp
-    std::optional<Index> layer;
-    bool is_stacked = false;  ///< it is of all layers
-    bool is_expert = false;
-
-    explicit ParameterName(std::string_view name) {
-        if (!name.starts_with(kDecoderLayers)) {
-            place = place_around_layers(name);
-            return;
-        }
-        name.remove_prefix(kDecoderLayers.size());
-        const std::size_t dot = name.find('.');
-        layer = parse_index(name.substr(0, dot));
-        is_stacked = !layer;
-        name.remove_prefix(layer && dot != std::string_view::npos ? dot + 1 : 0);
-        place = place_in_layer(name);
-        is_expert = name.starts_with(kStackedExperts);
-    }
-};
-
 [[noreturn]] void refuse_order(const std::string& name) {
     throw Error(ErrorCode::unsupported,
                 "the optimizer's state does not name its parameters, and where " + printable(name) +
@@ -144,21 +122,35 @@ ModelParameters::Boxes ModelParameters::boxes_of(const StoredParameter& stored) 
 }
 
 void ModelParameters::add(const Tensor& tensor) {
-    const ParameterName name(tensor.name);
-    if (!name.place || (name.layer && *name.layer >= kLayerLimit) ||
-        (name.is_stacked && (tensor.shape.empty() || tensor.shape.front() >= kLayerLimit))) {
+    std::string_view name = tensor.name;
+    StoredParameter kept{&tensor};
+    std::optional<Index> place;  // parameter_order.hpp
+    std::optional<Index> layer;
+    if (name.starts_with(kDecoderLayers)) {
+        name.remove_prefix(kDecoderLayers.size());
+        const std::size_t dot = name.find('.');
+        layer = parse_index(name.substr(0, dot));
+        kept.is_stacked = !layer;
+        name.remove_prefix(layer && dot != std::string_view::npos ? dot + 1 : 0);
+        place = place_in_layer(name);
+        kept.is_expert = name.starts_with(kStackedExperts);
+    } else {
+        place = place_around_layers(name);
+    }
+    if (!place || (layer && *layer >= kLayerLimit) ||
+        (kept.is_stacked && (tensor.shape.empty() || tensor.shape.front() >= kLayerLimit))) {
         refuse_order(tensor.name);
     }
-    stored_.push_back({&tensor, *name.place, name.is_stacked, name.is_expert});
-    StoredParameter& kept = stored_.back();
+    kept.place = *place;
     kept.boxes = boxes_of(kept);
-    if (name.layer) {
-        add_to(kept, *name.layer);
-    } else if (!name.is_stacked) {
-        around_.push_back(&kept);
+    const StoredParameter& stored = stored_.emplace_back(std::move(kept));
+    if (layer) {
+        add_to(stored, *layer);
+    } else if (!stored.is_stacked) {
+        around_.push_back(&stored);
     }
-    for (Index l = 0; name.is_stacked && l < tensor.shape.front(); ++l) {
-        add_to(kept, l);
+    for (Index l = 0; stored.is_stacked && l < tensor.shape.front(); ++l) {
+        add_to(stored, l);
     }
 }
 

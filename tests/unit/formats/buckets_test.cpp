@@ -22,26 +22,26 @@ std::string text_of(const std::vector<BucketPlace>& places) {
 
 TEST(Buckets, are_filled_from_the_last_parameter_at_multiples_of_64) {
     EXPECT_EQ(bucket_sizes(kThree, std::nullopt), (std::vector<Index>{392}));
-    EXPECT_EQ(text_of(*places_in(kThree, {{392}})), "0:192 0:128 0:0");
+    EXPECT_EQ(text_of(*places_in(kThree, {392})), "0:192 0:128 0:0");
 }
 
 TEST(Buckets, are_closed_at_a_size_and_around_shared_parameters) {
     EXPECT_EQ(bucket_sizes(kThree, 100), (std::vector<Index>{100, 264}));
-    EXPECT_EQ(text_of(*places_in(kThree, {{100, 264}})), "1:64 1:0 0:0");
+    EXPECT_EQ(text_of(*places_in(kThree, {100, 264})), "1:64 1:0 0:0");
     std::vector<BucketParameter> shared = kThree;
     shared.front().is_shared = true;
     EXPECT_EQ(bucket_sizes(shared, std::nullopt), (std::vector<Index>{192, 200}));
-    EXPECT_EQ(text_of(*places_in(shared, {{192, 200}})), "1:0 0:128 0:0");
+    EXPECT_EQ(text_of(*places_in(shared, {192, 200})), "1:0 0:128 0:0");
 }
 
 TEST(Buckets, of_other_sizes_hold_other_parameters) {
-    EXPECT_FALSE(places_in(kThree, {{391}}));
-    EXPECT_FALSE(places_in(kThree, {{393}}));
-    EXPECT_FALSE(places_in(kThree, {{144, 200, 64}}));
-    EXPECT_FALSE(places_in(kThree, {{}}));
+    EXPECT_FALSE(places_in(kThree, {391}));
+    EXPECT_FALSE(places_in(kThree, {393}));
+    EXPECT_FALSE(places_in(kThree, {144, 200, 64}));
+    EXPECT_FALSE(places_in(kThree, {}));
     EXPECT_TRUE(places_in({}, {}));
-    EXPECT_EQ(text_of(*places_in(kThree, {{512}, 128})), "0:192 0:128 0:0");
-    EXPECT_FALSE(places_in(kThree, {{520}, 128}));
+    EXPECT_EQ(text_of(*places_in(kThree, {512}, 128)), "0:192 0:128 0:0");
+    EXPECT_FALSE(places_in(kThree, {520}, 128));
     try {
         (void)require_places(kThree, BucketSizes{{391}}, "buffer 0 of group 1");
         FAIL();
