@@ -17,8 +17,7 @@ using plan::Target;
 constexpr const char* kSplit = "use --lora split, and load base and adapter with peft";
 
 bool is_foldable(DType dtype) {
-    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16 ||
-           dtype == DType::f64;
+    return is_trained_in(dtype) || dtype == DType::f64;
 }
 
 /// The targets by the stored tensor they are.

@@ -45,5 +45,9 @@ std::optional<DType> dtype_from_torch(std::string_view name);
 
 /// Floating point (real) types, which --dtype may cast.
 bool is_float(DType dtype);
+/// Those in which weights are trained: F32, F16 and BF16.
+constexpr bool is_trained_in(DType dtype) {
+    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
+}
 
 }  // namespace shardweld

@@ -36,6 +36,14 @@ Index Patch::volume() const {
     return volume;
 }
 
+Box box_of(const Patch& p) {
+    Box box;
+    for (const Axis& axis : p.axes) {
+        box.push_back({axis.lo, axis.extent});
+    }
+    return box;
+}
+
 Patch dense(const Box& box, Index offset) {
     Patch p;
     p.offset = offset;

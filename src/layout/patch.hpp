@@ -41,6 +41,9 @@ struct Patch {
 /// All of a tensor of this shape.
 Box whole_box(std::span<const Index> shape);
 
+/// The box that a patch is of.
+Box box_of(const Patch& p);
+
 /// Row-major patch over a box. Throws Error(corrupt) when its volume overflows.
 Patch dense(const Box& box, Index offset = 0);
 /// Row-major patch over a whole shape.

@@ -231,9 +231,7 @@ void TemplateForm::add(const plan::NamedTensor& named) {
             continue;  // the bytes of a tensor that this one is another name of
         }
         DensePiece place;
-        for (const layout::Axis& axis : piece.patch.axes) {
-            place.piece.box.push_back({axis.lo, axis.extent});
-        }
+        place.piece.box = layout::box_of(piece.patch);
         place.piece.file = name_in_template(*like_, like_->catalogue.files.at(piece.file).path);
         place.piece.path = {tensor.name + (tensor.pieces.size() > 1
                                                ? plan::corner_text(place.piece.box)

@@ -104,10 +104,7 @@ ModelParameters::Boxes ModelParameters::boxes_of(const StoredParameter& stored) 
     const std::size_t n_leading = (stored.is_stacked ? 1U : 0U) + (stored.is_expert ? 1U : 0U);
     Boxes all;
     for (const Piece& piece : stored.tensor->pieces) {
-        Box box;
-        for (const layout::Axis& axis : piece.patch.axes) {
-            box.push_back({axis.lo, axis.extent});
-        }
+        const Box box = layout::box_of(piece.patch);
         const auto is_one = [](const layout::Range& range) { return range.extent == 1; };
         if (box.size() < n_leading || !std::all_of(box.begin(), box.begin() + n_leading, is_one)) {
             refuse_order(stored.tensor->name);

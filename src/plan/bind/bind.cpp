@@ -365,8 +365,9 @@ Binding bind(Catalogue catalogue, const Model& model, const BindOptions& options
             }
         });
     }
-    const TargetContext surroundings{matcher, mismatches, others, explain};
-    build_targets(model, options, surroundings, segments, binding);
+    if (!build_targets(model, options, matcher, others, mismatches, segments, binding)) {
+        mismatches.require_none(explain);
+    }
     mismatches.check("left", [&] { check_all_used(model, options, segments, binding); });
     mismatches.require_none(explain);
     if (model.recipe->is_form && !options.pieces) {

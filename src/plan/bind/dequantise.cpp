@@ -28,10 +28,6 @@ constexpr std::array<std::string_view, 6> kOfCodes = {"_scale",      "_scale_inv
 constexpr const char* kActivations =
     "a scale of activations or of a cache, which values do not need";
 
-bool is_weight(DType dtype) {
-    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 bool is_of_activations(const Tensor& tensor) {
     return tensor.shape.size() <= 1 && is_known_as(tensor.name, "scale of activations");
 }
@@ -44,7 +40,7 @@ struct NamesAround {
 /// The names of the weight whose codes a tensor holds, and of its scales; nullopt: it holds none.
 template <typename IsStored>
 std::optional<NamesAround> names_around(const Tensor& tensor, const IsStored& is_stored) {
-    if (is_weight(tensor.dtype)) {
+    if (is_trained_in(tensor.dtype)) {
         return std::nullopt;
     }
     for (const EncodingFacts& facts : all_encodings()) {
@@ -60,6 +56,21 @@ std::optional<NamesAround> names_around(const Tensor& tensor, const IsStored& is
     return std::nullopt;
 }
 
+/// Leaves tensors aside for which `reason_of` has a reason, and keeps those with none.
+void leave_by(const std::function<std::string(const Tensor&)>& reason_of,
+              catalogue::Catalogue& catalogue) {
+    Ledger left;
+    left.ignored = std::move(catalogue.ignored);
+    std::erase_if(catalogue.tensors, [&](const Tensor& tensor) {
+        const std::string reason = reason_of(tensor);
+        if (!reason.empty()) {
+            left.ignore(tensor.name, reason, catalogue::stored_bytes(tensor));
+        }
+        return !reason.empty();
+    });
+    catalogue.ignored = std::move(left.ignored);
+}
+
 class Taker {
   public:
     Taker(catalogue::Catalogue& catalogue, const BitsOf& bits)
@@ -73,22 +84,13 @@ class Taker {
         for (const Tensor& tensor : catalogue_.tensors) {
             add_if_codes(tensor);
         }
-        Ledger left;
-        left.ignored = std::move(catalogue_.ignored);
-        std::vector<Tensor> others;
-        for (Tensor& tensor : catalogue_.tensors) {
-            if (const std::string reason = reason_to_leave(tensor); !reason.empty()) {
-                left.ignore(tensor.name, reason, catalogue::stored_bytes(tensor));
-            } else if (!taken_.contains(tensor.name)) {
-                others.push_back(std::move(tensor));
-            }
-        }
-        catalogue_.ignored = std::move(left.ignored);
+        leave_by([&](const Tensor& tensor) { return reason_to_leave(tensor); }, catalogue_);
+        std::vector<Tensor>& others = catalogue_.tensors;
+        std::erase_if(others, [&](const Tensor& tensor) { return taken_.contains(tensor.name); });
         for (const EncodedWeight& weight : weights_) {
             others.push_back(pretended(weight));
         }
         std::ranges::sort(others, natural_less, &Tensor::name);
-        catalogue_.tensors = std::move(others);
         return std::move(weights_);
     }
 
@@ -196,9 +198,9 @@ class Taker {
             weight.codes.name.ends_with(facts.codes_ending) &&
             weight.scales.name.ends_with(facts.scales_ending) &&
             weight.codes.name.size() == weight.name.size() + facts.codes_ending.size();
-        const bool types =
-            weight.codes.dtype == facts.codes &&
-            (facts.scales ? weight.scales.dtype == *facts.scales : is_weight(weight.scales.dtype));
+        const bool types = weight.codes.dtype == facts.codes &&
+                           (facts.scales ? weight.scales.dtype == *facts.scales
+                                         : is_trained_in(weight.scales.dtype));
         if (!names || !types || facts.by_columns ||
             (facts.divisor != nullptr) != weight.global.has_value()) {
             return false;
@@ -230,8 +232,9 @@ class Taker {
         const Index matrices = shape.size() == 3 ? shape.front() : 1;
         const Index scales = volume_of(weight.scales.shape, weight.scales.name);
         const auto odd = std::ranges::count_if(weight.scales.shape, [](Index n) { return n != 1; });
-        if (weight.codes.dtype != DType::f8_e4m3 || !is_weight(weight.scales.dtype) || odd > 1 ||
-            scales < 1 || (scales != 1 && (scales != matrices || weight.scales.shape[0] == 1))) {
+        if (weight.codes.dtype != DType::f8_e4m3 || !is_trained_in(weight.scales.dtype) ||
+            odd > 1 || scales < 1 ||
+            (scales != 1 && (scales != matrices || weight.scales.shape[0] == 1))) {
             return false;
         }
         const auto by_row = std::ranges::find_if(all_encodings(), [](const EncodingFacts& facts) {
@@ -368,7 +371,7 @@ std::vector<std::string> leave_idle_scales(catalogue::Catalogue& catalogue) {
     constexpr std::string_view kWeight = ".weight";
     std::set<std::string> values =
         collect_set(catalogue.tensors, &Tensor::name, [&](const Tensor& tensor) {
-            return is_weight(tensor.dtype) && tensor.shape.size() >= 2 &&
+            return is_trained_in(tensor.dtype) && tensor.shape.size() >= 2 &&
                    tensor.name.ends_with(kWeight);
         });
     std::set<std::string> weights;
@@ -389,22 +392,14 @@ std::vector<std::string> leave_idle_scales(catalogue::Catalogue& catalogue) {
     if (weights.empty()) {
         return {};
     }
-    Ledger left;
-    left.ignored = std::move(catalogue.ignored);
-    std::vector<Tensor> kept;
-    for (Tensor& tensor : catalogue.tensors) {
-        const bool is_idle = !weight_of(tensor).empty();
-        if (is_idle || is_of_activations(tensor)) {
-            left.ignore(
-                tensor.name,
-                is_idle ? "its weight is stored as values, which it is part of" : kActivations,
-                catalogue::stored_bytes(tensor));
-        } else {
-            kept.push_back(std::move(tensor));
-        }
-    }
-    catalogue.tensors = std::move(kept);
-    catalogue.ignored = std::move(left.ignored);
+    leave_by(
+        [&](const Tensor& tensor) -> std::string {
+            return !weight_of(tensor).empty()
+                       ? "its weight is stored as values, which it is part of"
+                   : is_of_activations(tensor) ? kActivations
+                                               : "";
+        },
+        catalogue);
     return {weights.begin(), weights.end()};
 }
 

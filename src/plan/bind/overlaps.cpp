@@ -24,10 +24,7 @@ void add_runs(const layout::Patch& patch, std::vector<layout::Range>& runs) {
 }
 
 void overlap_into(const LogicalSegment& segment, const layout::Patch& wanted, Overlaps& found) {
-    layout::Box box;
-    for (const layout::Axis& axis : wanted.axes) {
-        box.push_back({axis.lo, axis.extent});
-    }
+    const layout::Box box = layout::box_of(wanted);
     for (const SegmentSource& source : segment.sources) {
         const auto copy = layout::overlap(source.patch, wanted);
         if (!copy) {

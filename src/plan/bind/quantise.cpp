@@ -61,10 +61,6 @@ struct Matrices {
     Index columns = 0;
 };
 
-bool is_float_weight(DType dtype) {
-    return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16;
-}
-
 class WeightQuantiser {
   public:
     WeightQuantiser(std::vector<Target>& targets, const Model& model, Encoding encoding)
@@ -130,7 +126,7 @@ class WeightQuantiser {
         if (target.mix) {
             return "made of several checkpoints";
         }
-        if (!is_float_weight(target.dtype)) {
+        if (!is_trained_in(target.dtype)) {
             return "of type " + safetensors_name(target.dtype);
         }
         if (target.shape.size() != 2 && target.shape.size() != 3) {

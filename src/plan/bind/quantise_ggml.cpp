@@ -24,8 +24,7 @@ std::set<std::string> names_kept(const Model& model) {
 }
 
 void require_floats(const Target& target) {
-    const bool is_known =
-        target.dtype == DType::f32 || target.dtype == DType::f16 || target.dtype == DType::bf16;
+    const bool is_known = is_trained_in(target.dtype);
     if (!is_known || target.mix || target.fold) {
         throw Error(ErrorCode::unsupported,
                     target.name + " is " +

@@ -65,7 +65,7 @@ class TargetBuilder {
         }
         const layout::BoundLayout& bound = bound_for(*hub.line, hub.captures);
         if (!options_.pieces) {
-            build(hub, {hub.name, bound.shape(), lowered_});
+            build(hub, nullptr, bound.shape(), lowered_);
             return;
         }
         std::vector<layout::SegmentPatch> lowered;
@@ -78,11 +78,7 @@ class TargetBuilder {
             }
             lowered.clear();
             bound.lower(layout::dense(own_box(piece)), lowered);
-            PartOfTensor part{piece_name(piece), {}, lowered, piece.is_copy, piece.in_template};
-            for (const layout::Range& range : piece.box) {
-                part.shape.push_back(range.extent);
-            }
-            if (!build(hub, part)) {
+            if (!build(hub, &piece, collect_list(piece.box, &layout::Range::extent), lowered)) {
                 return;
             }
         }
@@ -163,15 +159,6 @@ class TargetBuilder {
     }
 
   private:
-    /// What is written under one name of the tensor that a line stands for: all of it, or a piece.
-    struct PartOfTensor {
-        std::string name;
-        std::vector<Index> shape;
-        std::span<const layout::SegmentPatch> lowered;
-        bool is_copy = false;  ///< its elements are counted elsewhere
-        std::optional<TensorPiece::InTemplate> in_template = {};
-    };
-
     [[nodiscard]] std::size_t n_targets() const { return binding_.targets.size(); }
 
     static std::vector<Index> numbers_of(const layout::Box& box) {
@@ -195,19 +182,22 @@ class TargetBuilder {
         binding_.targets.push_back(std::move(copy));
     }
 
-    /// False where nothing is stored of it.
-    bool build(const HubName& hub, const PartOfTensor& part) {
+    /// `piece`: what is written under one name of the tensor that a line stands for, which is a
+    /// copy where its elements are counted elsewhere; nullptr: all of it. False where nothing is
+    /// stored of it.
+    bool build(const HubName& hub, const TensorPiece* piece, std::vector<Index> shape,
+               std::span<const layout::SegmentPatch> lowered) {
         const models::Line& line = *hub.line;
         Target target;
-        target.name = part.name;
-        target.shape = part.shape;
+        target.name = piece == nullptr ? hub.name : piece_name(*piece);
+        target.shape = std::move(shape);
         // What is added makes up for the framework's form, which the module tree does not have, or
         // gives the written one.
         target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
-        target.is_copy = part.is_copy;
+        target.is_copy = piece != nullptr && piece->is_copy;
         is_missing_ = false;
         n_counted_ = 0;
-        const std::vector<Filed> filed = filed_of(hub, part, target);
+        const std::vector<Filed> filed = filed_of(hub, lowered, target);
         std::vector<Operand> same;
         std::size_t n_absent = add_up(filed, [&](const Filed& one) {
             return take_operands(one, hub, target, same) ? 0U : 1U;
@@ -220,7 +210,7 @@ class TargetBuilder {
         }
         if (n_absent > 0) {
             throw Error(ErrorCode::mismatch,
-                        part.name + (line.optional ? " is optional, but only" : ": only") +
+                        target.name + (line.optional ? " is optional, but only" : ": only") +
                             " a part of it is stored",
                         kConfigHint)
                 .set_detail(line.origin);
@@ -233,15 +223,16 @@ class TargetBuilder {
                 filed, std::back_inserter(target.logical_patches),
                 [&](const Filed& one) { return segments_.logical_patch_of(one); });
         }
-        finish(std::move(target), std::move(same), line, part.in_template);
+        finish(std::move(target), std::move(same), line, piece);
         return true;
     }
 
     /// The segments of a part, filed; those of padding become the target's zeros.
-    std::vector<Filed> filed_of(const HubName& hub, const PartOfTensor& part, Target& target) {
+    std::vector<Filed> filed_of(const HubName& hub, std::span<const layout::SegmentPatch> lowered,
+                                Target& target) {
         std::vector<Filed> filed;
         const std::vector<SegmentPlan>& plans = segments_.plans_of(*hub.line);
-        for (const layout::SegmentPatch& patch : part.lowered) {
+        for (const layout::SegmentPatch& patch : lowered) {
             if (plans[static_cast<std::size_t>(patch.segment)].is_dropped) {
                 if (!take_padding(hub, patch, filed)) {
                     add_runs(patch.patch, target.zeros);
@@ -490,7 +481,7 @@ class TargetBuilder {
     }
 
     void finish(Target target, std::vector<Operand> same, const models::Line& line,
-                const std::optional<TensorPiece::InTemplate>& in_template) {
+                const TensorPiece* piece) {
         target.is_kept = line.keep.has_value();
         if (target.is_kept || !is_float(target.stored)) {
             target.dtype = target.stored;
@@ -498,7 +489,9 @@ class TargetBuilder {
             target.dtype = options_.dtype.value_or(target.dtype);
         }
         binding_.ledger.consumed += stored_bytes(n_counted_, target.stored);
-        make_like(in_template, target);
+        if (piece != nullptr) {
+            make_like(piece->in_template, target);
+        }
         if (!same.empty()) {
             binding_.same.push_back(
                 {same_name_, binding_.targets.size(), target.replicas.size(), same.size()});
@@ -535,10 +528,10 @@ class TargetBuilder {
 
 }  // namespace
 
-void build_targets(const Model& model, const BindOptions& options, TargetContext surroundings,
+bool build_targets(const Model& model, const BindOptions& options, const StoreMatcher& matcher,
+                   std::span<const catalogue::Tensor> others, Mismatches& mismatches,
                    LogicalSegments& segments, Binding& binding) {
-    TargetBuilder builder(model, options, surroundings.matcher, segments, binding);
-    Mismatches& mismatches = surroundings.mismatches;
+    TargetBuilder builder(model, options, matcher, segments, binding);
     const auto build = [&](const HubName& hub) {
         if (!segments.is_given_up(hub.line->logical) &&
             !mismatches.check(hub.name, [&] { builder.build(hub); })) {
@@ -548,14 +541,10 @@ void build_targets(const Model& model, const BindOptions& options, TargetContext
     };
     const bool all_seen = mismatches.check(
         "names", [&] { for_each_hub_name(*model.recipe, model.of_written(), build); });
-    mismatches.check(builder.kind_of_missing(),
-                     [&] { builder.check_complete(surroundings.others); });
+    mismatches.check(builder.kind_of_missing(), [&] { builder.check_complete(others); });
     mismatches.check("together", [&] { builder.check_together(); });
     mismatches.check("optional", [&] { builder.check_optional(); });
-    if (!all_seen || builder.is_hopeless()) {
-        // What the other names would have taken is not known.
-        mismatches.require_none(surroundings.explain);
-    }
+    return all_seen && !builder.is_hopeless();
 }
 
 }  // namespace shardweld::plan

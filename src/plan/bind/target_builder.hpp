@@ -12,18 +12,12 @@
 
 namespace shardweld::plan {
 
-/// Who tells what stored tensors are called, and where contradictions are noted.
-struct TargetContext {
-    const StoreMatcher& matcher;
-    Mismatches& mismatches;
-    std::span<const catalogue::Tensor> others;  ///< stored, and taken by no line
-    const Mismatches::Explain& explain;
-};
-
 /// Appends a target for every hub name that the recipe expects, with operands that cover it exactly
 /// once, and marks what was taken. A mismatch is noted for a name that nothing, too little or too
-/// much is stored for, unless what it needs was given up.
-void build_targets(const Model& model, const BindOptions& options, TargetContext surroundings,
+/// much is stored for, unless what it needs was given up. `others`: stored tensors that no line
+/// takes. False where so much is missing that nobody knows what the other names would have taken.
+bool build_targets(const Model& model, const BindOptions& options, const StoreMatcher& matcher,
+                   std::span<const catalogue::Tensor> others, Mismatches& mismatches,
                    LogicalSegments& segments, Binding& binding);
 
 }  // namespace shardweld::plan
