@@ -37,61 +37,51 @@ void raise_to(Timeline& time, const Timeline& other) {
     time.write_s = std::max(time.write_s, other.write_s);
 }
 
-/// What the links of a node and of the whole system need; total_s is the sum.
-class SharedTime {
-  public:
-    SharedTime(const Traffic& traffic, const Shared& shared) : traffic_(traffic), shared_(shared) {}
-
-    Timeline get() {
-        Timeline time;
-        const auto per_node = static_cast<std::size_t>(std::max(shared_.ranks_per_node, 1));
-        const std::size_t n_ranks = traffic_.ranks.size();
-        for (std::size_t begin = 0; begin < n_ranks; begin += per_node) {
-            raise_to(time, node_time(begin, std::min(n_ranks, begin + per_node)));
-        }
-        raise_to(time, system_time());
-        time.total_s = time.read_s + time.exchange_s + time.write_s;
-        return time;
+/// What the link of a node with ranks [begin, end) needs.
+Timeline node_time(const Traffic& traffic, const Shared& shared, std::size_t begin,
+                   std::size_t end) {
+    Bytes read = 0;
+    Bytes written = 0;
+    Bytes sent = 0;
+    Bytes received = 0;
+    for (std::size_t rank = begin; rank < end; ++rank) {
+        read += traffic.ranks[rank].bytes_read;
+        written += traffic.ranks[rank].bytes_written;
+        sent += traffic.ranks[rank].bytes_sent;
+        received += traffic.ranks[rank].bytes_received;
     }
+    // The part of the other ranks that are on other nodes.
+    const auto others = static_cast<double>(traffic.ranks.size() - 1);
+    const auto outside = static_cast<double>(traffic.ranks.size() - (end - begin));
+    const double leaves = others > 0 ? outside / others : 0;
+    Timeline time;
+    time.read_s = seconds_for(read, shared.node_read_bytes_s);
+    time.write_s = seconds_for(written, shared.node_write_bytes_s);
+    time.exchange_s = leaves * seconds_for(std::max(sent, received), shared.node_exchange_bytes_s);
+    return time;
+}
 
-  private:
-    [[nodiscard]] Timeline node_time(std::size_t begin, std::size_t end) const {
-        Bytes read = 0;
-        Bytes written = 0;
-        Bytes sent = 0;
-        Bytes received = 0;
-        for (std::size_t rank = begin; rank < end; ++rank) {
-            read += traffic_.ranks[rank].bytes_read;
-            written += traffic_.ranks[rank].bytes_written;
-            sent += traffic_.ranks[rank].bytes_sent;
-            received += traffic_.ranks[rank].bytes_received;
-        }
-        // The part of the other ranks that are on other nodes.
-        const auto others = static_cast<double>(traffic_.ranks.size() - 1);
-        const auto outside = static_cast<double>(traffic_.ranks.size() - (end - begin));
-        const double leaves = others > 0 ? outside / others : 0;
-        Timeline time;
-        time.read_s = seconds_for(read, shared_.node_read_bytes_s);
-        time.write_s = seconds_for(written, shared_.node_write_bytes_s);
-        time.exchange_s =
-            leaves * seconds_for(std::max(sent, received), shared_.node_exchange_bytes_s);
-        return time;
+Timeline system_time(const Traffic& traffic, const Shared& shared) {
+    Timeline time;
+    const auto total = [&](auto figure) { return spread_of(traffic.ranks, figure).total; };
+    time.read_s = std::max(seconds_for(total(&RankTraffic::bytes_read), shared.system_read_bytes_s),
+                           seconds_for(total(&RankTraffic::reads), shared.system_reads_s));
+    time.write_s = seconds_for(total(&RankTraffic::bytes_written), shared.system_write_bytes_s);
+    return time;
+}
+
+/// What the links of nodes and of the whole system need; total_s is the sum.
+Timeline shared_time(const Traffic& traffic, const Shared& shared) {
+    Timeline time;
+    const auto per_node = static_cast<std::size_t>(std::max(shared.ranks_per_node, 1));
+    const std::size_t n_ranks = traffic.ranks.size();
+    for (std::size_t begin = 0; begin < n_ranks; begin += per_node) {
+        raise_to(time, node_time(traffic, shared, begin, std::min(n_ranks, begin + per_node)));
     }
-
-    [[nodiscard]] Timeline system_time() const {
-        Timeline time;
-        const auto total = [&](auto figure) { return spread_of(traffic_.ranks, figure).total; };
-        time.read_s =
-            std::max(seconds_for(total(&RankTraffic::bytes_read), shared_.system_read_bytes_s),
-                     seconds_for(total(&RankTraffic::reads), shared_.system_reads_s));
-        time.write_s =
-            seconds_for(total(&RankTraffic::bytes_written), shared_.system_write_bytes_s);
-        return time;
-    }
-
-    const Traffic& traffic_;
-    const Shared& shared_;
-};
+    raise_to(time, system_time(traffic, shared));
+    time.total_s = time.read_s + time.exchange_s + time.write_s;
+    return time;
+}
 
 }  // namespace
 
@@ -109,7 +99,7 @@ Timeline timeline_of(const Traffic& traffic, const Machine& machine, bool is_loc
         raise_to(time, mine);
         slowest = std::max(slowest, mine.total_s);
     }
-    const Timeline shared = SharedTime(traffic, machine.shared).get();
+    const Timeline shared = shared_time(traffic, machine.shared);
     raise_to(time, shared);
     time.total_s = is_lockstep ? time.read_s + time.exchange_s + time.copy_s + time.write_s
                                : std::max(slowest, shared.total_s);

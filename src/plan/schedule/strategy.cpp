@@ -17,8 +17,6 @@ namespace shardweld::plan {
 
 namespace {
 
-enum class Likeness { equal, unlike, unknown };
-
 /// An operand's record and where in it the operand begins; nullopt where no checksum is stated.
 struct PlaceInRecord {
     const catalogue::StorageRecord* record = nullptr;
@@ -35,11 +33,11 @@ std::optional<PlaceInRecord> place_of(const Target& target, const Operand& opera
     return PlaceInRecord{&records.all[*found], address - records.all[*found].offset};
 }
 
-Likeness likeness(const PlaceInRecord& a, const PlaceInRecord& b) {
-    if (a.begin != b.begin || a.record->bytes != b.record->bytes) {
-        return Likeness::unknown;
-    }
-    return a.record->crc32 == b.record->crc32 ? Likeness::equal : Likeness::unlike;
+/// Whether two records are equal in which something lies at one place; nullopt: nothing tells.
+std::optional<bool> are_equal(const PlaceInRecord& a, const PlaceInRecord& b) {
+    return a.begin == b.begin && a.record->bytes == b.record->bytes
+               ? std::optional(a.record->crc32 == b.record->crc32)
+               : std::nullopt;
 }
 
 /// Takes out the target's replicas that lie in a record as the original lies in its own, both of
@@ -65,9 +63,9 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
         }
         const auto a = place_of(target, replica, records);
         const auto b = place_of(target, **original, records);
-        const Likeness found = a && b ? likeness(*a, *b) : Likeness::unknown;
-        is_unlike = is_unlike || found == Likeness::unlike;
-        return found == Likeness::equal;
+        const auto found = a && b ? are_equal(*a, *b) : std::nullopt;
+        is_unlike = is_unlike || found == false;
+        return found == true;
     });
     return !is_unlike;
 }
