@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "containers/dcp_metadata.hpp"
-#include "containers/zip.hpp"
 #include "core/in_context.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
@@ -25,18 +24,6 @@ bool is_archive(const io::InputFile& file, Bytes begin) {
     return file.size() >= begin + sizeof(kArchive) && number_at(file, begin) == kArchive;
 }
 
-void add_fingerprint(const ZipArchive& archive, FileSums& sums) {
-    const auto place = fingerprint_in(archive);
-    if (!place) {
-        return;
-    }
-    SaveFingerprint fingerprint{place->record.offset, place->digits, place->record.sums, {}};
-    for (const ZipEntry& entry : place->of) {
-        fingerprint.of.push_back({entry.offset, entry.size, entry.sums});
-    }
-    sums.fingerprints.push_back(std::move(fingerprint));
-}
-
 void add_sums(const io::InputFile& file, Bytes begin, Bytes size, FileSums& sums) {
     if (!is_archive(file, begin)) {
         return;
@@ -54,9 +41,11 @@ void add_sums(const io::InputFile& file, Bytes begin, Bytes size, FileSums& sums
                             "give a template that torch.save wrote");
             }
         }
-        sums.records.push_back({entry.offset, entry.size, entry.sums});
+        sums.records.push_back(entry);
     }
-    add_fingerprint(archive, sums);
+    if (auto place = fingerprint_in(archive)) {
+        sums.fingerprints.push_back(*std::move(place));
+    }
 }
 
 }  // namespace

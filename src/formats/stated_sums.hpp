@@ -1,12 +1,12 @@
 // The CRC-32s that the archives of a checkpoint's files state of their records.
 #pragma once
 
-#include <array>
 #include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "containers/zip.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
 
@@ -14,25 +14,10 @@ namespace shardweld::formats {
 
 struct DcpMetadata;
 
-/// A record of an archive, and where its file states the CRC-32, twice.
-struct RecordSum {
-    Bytes begin = 0;  ///< from the start of the file
-    Bytes size = 0;
-    std::array<Bytes, 2> places = {};
-};
-
-/// torch's fingerprint of an archive: digits that follow from the CRC-32s of its records.
-struct SaveFingerprint {
-    Bytes record = 0;             ///< where the record of the fingerprint begins
-    Bytes digits = 0;             ///< where those digits begin, which end with the record
-    std::array<Bytes, 2> own{};   ///< where the CRC-32 of the record is
-    std::vector<RecordSum> of{};  ///< the records
-};
-
 /// The checksums that one file states of itself.
 struct FileSums {
-    std::vector<RecordSum> records;
-    std::vector<SaveFingerprint> fingerprints;
+    std::vector<ZipEntry> records;  ///< of archives
+    std::vector<FingerprintPlace> fingerprints;
 };
 
 /// Finds the checksums that the files of one checkpoint state.

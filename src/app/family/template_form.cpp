@@ -118,11 +118,11 @@ class ImageReader {
             sums_->of(path_of(at).lexically_relative(absolute_directory(*like_)).string());
         io::InputFile::open(path_of(at)).require(like_->stamps.at(at));
         outputs::ImageSums all{stated(own.records), {}};
-        for (const formats::SaveFingerprint& one : own.fingerprints) {
+        for (const formats::FingerprintPlace& one : own.fingerprints) {
             outputs::ChecksumText text{
-                one.record, one.digits, {}, one.own, formats::fingerprint_of};
-            for (const formats::RecordSum& record : one.of) {
-                text.sums.push_back(record.places.back());
+                one.record.offset, one.digits, {}, one.record.sums, formats::fingerprint_of};
+            for (const formats::ZipEntry& record : one.of) {
+                text.sums.push_back(record.sums.back());
             }
             all.texts.emplace_back(std::move(text), stated(one.of));
         }
@@ -130,10 +130,10 @@ class ImageReader {
     }
 
   private:
-    static std::vector<outputs::StatedSum> stated(const std::vector<formats::RecordSum>& records) {
-        return collect_list(records, [&](const formats::RecordSum& record) {
+    static std::vector<outputs::StatedSum> stated(const std::vector<formats::ZipEntry>& records) {
+        return collect_list(records, [&](const formats::ZipEntry& record) {
             return outputs::StatedSum{
-                record.begin, record.size, {record.places.begin(), record.places.end()}};
+                record.offset, record.size, {record.sums.begin(), record.sums.end()}};
         });
     }
 

@@ -116,25 +116,10 @@ void check_byte_order(std::string_view order) {
     }
 }
 
-/// data.pkl, and the byteorder record, "little" in files before torch 2.0, that had none.
-struct Head {
-    std::vector<std::byte> pickle;
-    std::string byte_order = "little";
-
-    /// Before anything is believed of them.
-    void require_crc32(const ZipArchive& archive) const {
-        for (const auto& [name, entry] : archive.entries) {
-            if (name == archive.prefix + "data.pkl") {
-                formats::require_crc32(name, pickle, entry.crc32);
-            } else if (name == archive.prefix + "byteorder") {
-                formats::require_crc32(name, std::as_bytes(std::span(byte_order)), entry.crc32);
-            }
-        }
-    }
-};
-
-// The record follows the pickle as a rule: one read for both.
-Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte_order) {
+/// data.pkl. `byte_order` gets what the byteorder record holds, which files before torch 2.0 have
+/// not. The record follows the pickle as a rule: one read for both.
+std::vector<std::byte> read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* order,
+                                 std::string& byte_order) {
     constexpr Bytes kMaxText = 64;
     constexpr Bytes kNear = 4096;
     const Bytes end = pickle.offset + pickle.size;
@@ -142,21 +127,19 @@ Head read_head(RangeReader& reader, const ZipEntry& pickle, const ZipEntry* byte
         return std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     };
     Bytes behind = 0;
-    const Bytes order_bytes = byte_order == nullptr ? 0 : std::min(byte_order->size, kMaxText);
-    if (byte_order != nullptr && byte_order->offset >= end && byte_order->offset - end < kNear) {
-        behind = byte_order->offset - end + order_bytes;
+    const Bytes order_bytes = order == nullptr ? 0 : std::min(order->size, kMaxText);
+    if (order != nullptr && order->offset >= end && order->offset - end < kNear) {
+        behind = order->offset - end + order_bytes;
     }
-    Head head;
-    head.pickle = reader.copy(pickle.offset - reader.begin(), pickle.size + behind, "data.pkl",
-                              PickleMemory::spare_bytes());
+    std::vector<std::byte> bytes = reader.copy(pickle.offset - reader.begin(), pickle.size + behind,
+                                               "data.pkl", PickleMemory::spare_bytes());
     if (behind != 0) {
-        head.byte_order = text_of(ByteView(head.pickle).last(order_bytes));
-        head.pickle.resize(to_size(pickle.size, "data.pkl"));
-    } else if (byte_order != nullptr) {
-        head.byte_order =
-            text_of(reader.at(byte_order->offset - reader.begin(), order_bytes, "a record"));
+        byte_order = text_of(ByteView(bytes).last(order_bytes));
+        bytes.resize(to_size(pickle.size, "data.pkl"));
+    } else if (order != nullptr) {
+        byte_order = text_of(reader.at(order->offset - reader.begin(), order_bytes, "a record"));
     }
-    return head;
+    return bytes;
 }
 
 void check_no_script(const ZipArchive& archive) {
@@ -239,13 +222,17 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
                    std::to_string(kMaxPickleBytes) + " are expected");
     }
     check_start(reader.file(), pickle->offset, pickle->size);
-    Head head = read_head(reader, *pickle, archive.find(archive.prefix + "byteorder"));
-    if (check_crc) {
-        head.require_crc32(archive);
+    const ZipEntry* const order = archive.find(archive.prefix + "byteorder");
+    std::string byte_order = "little";
+    std::vector<std::byte> bytes = read_head(reader, *pickle, order, byte_order);
+    if (check_crc) {  // before anything is believed of them
+        require_crc32(archive.prefix + "data.pkl", bytes, pickle->crc32);
+        require_crc32(archive.prefix + "byteorder", std::as_bytes(std::span(byte_order)),
+                      order == nullptr ? 0 : order->crc32);
     }
-    check_byte_order(head.byte_order);
+    check_byte_order(byte_order);
     TorchFile torch_file;
-    torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(head.pickle)));
+    torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(bytes)));
     torch_file.archive_name_ = archive.prefix.substr(0, archive.prefix.size() - 1);
     const std::string folder = archive.prefix + "data/";
     torch_file.records_.reserve(archive.entries.size());
