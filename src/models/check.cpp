@@ -80,7 +80,7 @@ class Meeting {
         for (const SameRule& rule : recipe_.same) {
             check_names(rule.condition, {}, rule.origin);
         }
-        for (const NeedsRule& rule : recipe_.needs) {
+        for (const NamesRule& rule : recipe_.needs) {
             check_names(rule.condition, {}, recipe_.origin);
         }
         for (const RefuseRule& rule : dialect_.refusals) {

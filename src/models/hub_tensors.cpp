@@ -12,16 +12,12 @@ namespace {
 
 constexpr std::size_t kMostTensors = 1'000'000;
 
-struct MadeTensors {
-    std::vector<HubTensor> tensors = {};
-    std::size_t n_met = 0;  ///< with those that a condition leaves out
-};
-
-/// Adds a line's tensors for all values of its captures from the i-th on.
+/// Adds a line's tensors for all values of its captures from the i-th on; `n_met` counts those,
+/// too, that a condition leaves out.
 void add_from(const Line& line, const Symbols& symbols, std::size_t i, Captures captures,
-              MadeTensors& made) {
+              std::size_t& n_met, std::vector<HubTensor>& made) {
     const SymbolValue value = [&](const std::string& name) { return symbols.value(name); };
-    if (++made.n_met > kMostTensors) {
+    if (++n_met > kMostTensors) {
         throw Error(ErrorCode::mismatch, "config.json promises more than a million tensors",
                     "correct config.json: no model has so many layers or experts");
     }
@@ -30,7 +26,7 @@ void add_from(const Line& line, const Symbols& symbols, std::size_t i, Captures 
         const Index extent = symbols.value(capture);
         for (Index at = 0; at < extent; ++at) {
             captures[capture] = at;
-            add_from(line, symbols, i + 1, captures, made);
+            add_from(line, symbols, i + 1, captures, n_met, made);
         }
         return;
     }
@@ -40,17 +36,18 @@ void add_from(const Line& line, const Symbols& symbols, std::size_t i, Captures 
     }
     const auto bound = layout::BoundLayout::bind(
         line.layout, [&](const std::string& axis) { return symbols.value(axis, seen); });
-    made.tensors.push_back({format(line.name, captures, value), bound.shape(), &line});
+    made.push_back({format(line.name, captures, value), bound.shape(), &line});
 }
 
 }  // namespace
 
 std::vector<HubTensor> hub_tensors(const Recipe& recipe, const Symbols& symbols) {
-    MadeTensors made;
+    std::vector<HubTensor> made;
+    std::size_t n_met = 0;
     for (const Line& line : recipe.hub) {
-        add_from(line, symbols, 0, {}, made);
+        add_from(line, symbols, 0, {}, n_met, made);
     }
-    return std::move(made.tensors);
+    return made;
 }
 
 }  // namespace shardweld::models

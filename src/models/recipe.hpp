@@ -135,8 +135,10 @@ struct AliasRule {
 /// `inside PREFIX if COND`: names that are read with the prefix and without it are written with it.
 /// `kept GLOB.. if COND`: logical tensors that are written with the hub's lines.
 /// `separate CAPTURE if COND`: what the capture counts is never one tensor.
-struct WrittenRule {
-    std::vector<std::string> names;  ///< globs, the prefix or the capture
+/// `needs END.. if COND`: ends of names of what passes, or of what is optional as checkpoints go,
+/// of which each entry has one ("a.weight|b.weight") in a whole model.
+struct NamesRule {
+    std::vector<std::string> names;  ///< globs, the prefix, the capture or ends
     ExprPtr condition;               ///< null: always; of `unwritten` not used
     std::string origin;
 };
@@ -150,13 +152,6 @@ struct RenameRule {
     bool is_read_only = false;  ///< not one of those with which the framework's names are written
     /// `from` and `to` where they hold captures.
     std::shared_ptr<const std::pair<Pattern, Pattern>> counted = nullptr;
-};
-
-/// `needs END.. [if COND]`: ends of names of what passes, or of what is optional as checkpoints go,
-/// of which each entry has one ("a.weight|b.weight") in a whole model.
-struct NeedsRule {
-    std::vector<std::string> ends;
-    ExprPtr condition;  ///< over symbols and @fields
 };
 
 struct ConfigEdit {
@@ -217,12 +212,6 @@ struct KeyRule {
     std::string origin;
 };
 
-/// `writes FORMAT ARCHITECTURE`: a dialect in which models are written, not read.
-struct WrittenAs {
-    std::string format;        ///< "gguf"
-    std::string architecture;  ///< what the format calls the family
-};
-
 /// A framework's stored names and forms.
 struct Dialect {
     std::string name;
@@ -243,13 +232,15 @@ struct Dialect {
     std::vector<std::string> families;  ///< recipes that meet it without `uses`, and only they
     /// The stored names are the recipe's own (`names recipe`): see own_names.
     bool has_own_names = false;
-    std::vector<WrittenRule> written_names;  ///< these rules: see training_form
-    std::vector<WrittenRule> unwritten_names;
-    std::vector<WrittenRule> insides;
-    std::vector<WrittenRule> separates;
-    std::vector<WrittenRule> kepts;
-    std::optional<LoraNames> lora;     ///< see lora_form
-    std::optional<WrittenAs> written;  ///< its `ignore` then names logical tensors
+    std::vector<NamesRule> written_names;  ///< these rules: see training_form
+    std::vector<NamesRule> unwritten_names;
+    std::vector<NamesRule> insides;
+    std::vector<NamesRule> separates;
+    std::vector<NamesRule> kepts;
+    std::optional<LoraNames> lora;  ///< see lora_form
+    /// `writes FORMAT ARCHITECTURE`: what the format that it writes calls the family; its `ignore`
+    /// then names logical tensors. "" of dialects that are read.
+    std::string architecture;
     std::vector<KeyRule> keys;
     std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
 
@@ -259,7 +250,7 @@ struct Dialect {
         return std::tie(self.aliases, self.ignore, self.claims, self.refusals, self.defaults,
                         self.facts, self.fuse, self.regroup, self.has_own_names, self.written_names,
                         self.unwritten_names, self.insides, self.separates, self.kepts, self.lora,
-                        self.written, self.rope_factors);
+                        self.architecture, self.rope_factors);
     };
 };
 
@@ -279,7 +270,7 @@ struct Recipe {
     std::vector<RenameRule> renames;
     std::vector<RenameRule> eithers;  ///< beginnings in use on the hub, instead of one another
     std::vector<std::string> passes;  ///< globs of hub names that are written as they are stored
-    std::vector<NeedsRule> needs;
+    std::vector<NamesRule> needs;
     /// Last parts of the names of logical tensors that are weights of linear layers, which may be
     /// written with fewer bits; those of one list are read as one tensor by servers.
     std::vector<std::vector<std::string>> linear;
@@ -339,12 +330,6 @@ const RecipeFile* built_in_file(std::string_view name);
 /// Its text; "": there is none.
 std::string_view built_in_text(std::string_view name);
 
-/// The condition under which a recipe is a config.json's.
-struct FamilyMatch {
-    std::string name;  ///< the recipe's
-    ExprPtr match;     ///< condition on the config
-};
-
 struct FoundDeclaration;
 /// What files declare, by name, before `extends` is worked out.
 using Declarations = std::map<std::string, FoundDeclaration, std::less<>>;
@@ -369,8 +354,9 @@ class RecipeLibrary {
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
     /// find_dialect(dialect)->has_own_names without the dialect's lines; false if there is none.
     [[nodiscard]] bool has_own_names(std::string_view dialect) const;
-    /// Which recipe a config is of: of every recipe that says so, by name.
-    [[nodiscard]] std::vector<FamilyMatch> matches() const;
+    /// The conditions under which a config.json is of a recipe, of every recipe that says so, by
+    /// its name.
+    [[nodiscard]] std::map<std::string, ExprPtr> matches() const;
     /// All of them, which takes time and memory.
     [[nodiscard]] std::vector<const Recipe*> recipes() const;
     [[nodiscard]] std::vector<const Dialect*> dialects() const;

@@ -91,7 +91,7 @@ void RecipeLibrary::check_stored(bool all) const {
 
 void RecipeLibrary::check_forms(const Recipe& recipe) const {
     for (const Dialect* const form : dialects()) {
-        if (!form->written || std::ranges::count(form->families, recipe.name) == 0) {
+        if (form->architecture.empty() || std::ranges::count(form->families, recipe.name) == 0) {
             continue;
         }
         for (const Dialect* const stored : dialects()) {
@@ -150,11 +150,11 @@ bool RecipeLibrary::has_own_names(std::string_view dialect) const {
     return rests_on(*declared_, dialect, &FoundDeclaration::has_own_names);
 }
 
-std::vector<FamilyMatch> RecipeLibrary::matches() const {
-    std::vector<FamilyMatch> all;
+std::map<std::string, ExprPtr> RecipeLibrary::matches() const {
+    std::map<std::string, ExprPtr> all;
     for (const auto& [name, entry] : *declared_) {
         if (entry.match != nullptr) {
-            all.push_back({name, entry.match});
+            all.emplace(name, entry.match);
         }
     }
     return all;
@@ -186,7 +186,7 @@ const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
 }
 
 bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {
-    if (dialect.has_own_names || dialect.written) {
+    if (dialect.has_own_names || !dialect.architecture.empty()) {
         return dialect.has_own_names;
     }
     bool is_met = std::ranges::count(dialect.families, recipe.name) > 0;
@@ -200,18 +200,11 @@ namespace {
 
 constexpr const char* kModelType = "model_type";
 
-/// The class that config.json names and the model_type of the recipe that is
-/// for it; as transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's.
-struct KnownClass {
-    std::string name;
-    std::string model_type;
-};
-
 /// Every model_type that a recipe is for.
 std::vector<std::string> known_types(const RecipeLibrary& library) {
     std::vector<std::string> types;
-    for (const FamilyMatch& one : library.matches()) {
-        for_each_node(one.match, [&](const Expr& node) {
+    for (const auto& [name, match] : library.matches()) {
+        for_each_node(match, [&](const Expr& node) {
             if (node.op == Op::is_text && node.args[0]->name == kModelType) {
                 append_all(types, node.texts);
             }
@@ -220,7 +213,10 @@ std::vector<std::string> known_types(const RecipeLibrary& library) {
     return types;
 }
 
-std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config& config) {
+/// Error(mismatch) where config.json names a class that a recipe is for, whose model_type it is
+/// not; as transformers spells both: Qwen3MoeForCausalLM is qwen3_moe's. `what` begins the message.
+void refuse_other_type(const RecipeLibrary& library, const Config& config,
+                       const std::string& what) {
     // minimax_m3_vl_text is MiniMaxM3VLForCausalLM's own type, not a slip; nor is a type whose
     // recipe leaves out such models.
     const std::string own = squeezed(config.text(kModelType).value_or(""));
@@ -229,10 +225,11 @@ std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config
         const std::string family = squeezed(family_of_class(name));
         auto* const type = find_item(types, family, squeezed);
         if (type != nullptr && own != family && own != family + "text") {
-            return KnownClass{name, *type};
+            throw Error(ErrorCode::mismatch, what + ", but architectures names " + printable(name),
+                        "write the model_type of the model that was trained, as \"" + *type +
+                            "\", or give a recipe with --recipe");
         }
     }
-    return std::nullopt;
 }
 
 [[noreturn]] void refuse_family(const RecipeLibrary& library, const Config& config,
@@ -242,12 +239,7 @@ std::optional<KnownClass> known_class(const RecipeLibrary& library, const Config
         config.origin() + (type
                                ? ": model_type is \"" + printable(*type) + "\", which has no recipe"
                                : ": there is no model_type, which chooses the recipe");
-    if (const auto known = known_class(library, config)) {
-        throw Error(ErrorCode::mismatch,
-                    what + ", but architectures names " + printable(known->name),
-                    "write the model_type of the model that was trained, as \"" +
-                        known->model_type + "\", or give a recipe with --recipe");
-    }
+    refuse_other_type(library, config, what);
     if (!type) {
         throw Error(ErrorCode::mismatch, what,
                     "is it another file? Put the config.json of the model that was "
@@ -271,12 +263,12 @@ const Recipe& recipe_for(const RecipeLibrary& library, const Config& config) {
     const Symbols symbols(std::move(scope));
     const Recipe* best = nullptr;
     std::string families;
-    for (const FamilyMatch& one : library.matches()) {
-        families += (families.empty() ? "" : ", ") + one.name;
-        if (symbols.try_expr(one.match).value_or(0) == 0) {
+    for (const auto& [name, match] : library.matches()) {
+        families += (families.empty() ? "" : ", ") + name;
+        if (symbols.try_expr(match).value_or(0) == 0) {
             continue;
         }
-        const Recipe* const recipe = library.find_recipe(one.name);
+        const Recipe* const recipe = library.find_recipe(name);
         // A recipe given at run time is there to be used; else the most derived one
         // knows best.
         const auto rank = [](const Recipe& r) { return std::pair(r.is_extra, r.depth); };

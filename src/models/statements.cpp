@@ -35,6 +35,7 @@ constexpr std::string_view kStored = "a stored name, may hold '*'";
 constexpr std::string_view kPrefix = "the beginning of a stored name";
 constexpr std::string_view kLogical = "a logical tensor, may hold '*'";
 constexpr std::string_view kCapture = "a capture";
+constexpr std::string_view kEnd = "the end of a name, or several with '|'";
 
 template <const std::string_view& what>
 std::string name(Scanner& in) {
@@ -166,15 +167,6 @@ std::vector<std::string> parse_passes(Scanner& in) {
     return words_of(in, "a name, may hold '*'");
 }
 
-NeedsRule parse_needs(Scanner& in) {
-    NeedsRule rule;
-    do {
-        rule.ends.push_back(in.word("the end of a name, or several with '|'"));
-    } while (!in.at_end() && !in.accept_name("if"));
-    rule.condition = in.at_end() ? nullptr : parse_expr(in);
-    return rule;
-}
-
 std::vector<std::vector<std::string>> parse_linear(Scanner& in) {
     std::vector<std::vector<std::string>> all;
     for (const std::string& word : words_of(in, "a logical name, or several with '+'")) {
@@ -237,8 +229,9 @@ ConfigEdit parse_config(Scanner& in) {
     return edit;
 }
 
-WrittenAs parse_writes(Scanner& in) {
-    return {in.name("the name of a format"), in.name("an architecture")};
+std::string parse_writes(Scanner& in) {
+    (void)in.name("the name of a format");
+    return in.name("an architecture");
 }
 
 using KeyType = MetadataField::Type;
@@ -311,8 +304,8 @@ ClaimRule parse_claim(Scanner& in) {
 }
 
 template <const std::string_view& what>
-WrittenRule parse_written(Scanner& in) {
-    WrittenRule rule;
+NamesRule parse_names_rule(Scanner& in) {
+    NamesRule rule;
     rule.origin = in.origin();
     do {
         rule.names.push_back(in.word(what));
@@ -498,17 +491,17 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"place", In::recipe, put_value<&Declaration::places, parse_place>},
     {"either", In::recipe, put_value<&Recipe::eithers, parse_either>},
     {"pass", In::recipe, put_value<&Recipe::passes, parse_passes>},
-    {"needs", In::recipe, put_value<&Recipe::needs, parse_needs>},
+    {"needs", In::recipe, put_value<&Recipe::needs, parse_names_rule<kEnd>>},
     {"linear", In::recipe, put_value<&Recipe::linear, parse_linear>},
     {"names", In::dialect, put_value<&Dialect::has_own_names, parse_own_names>},
     {"lora", In::dialect, put_value<&Dialect::lora, parse_lora>},
     {"config", In::recipe, put_value<&Recipe::config, parse_config>},
-    {"written", In::dialect, put_value<&Dialect::written_names, parse_written<kStored>>},
-    {"unwritten", In::dialect, put_value<&Dialect::unwritten_names, parse_written<kStored>>},
-    {"inside", In::dialect, put_value<&Dialect::insides, parse_written<kPrefix>>},
-    {"kept", In::dialect, put_value<&Dialect::kepts, parse_written<kLogical>>},
-    {"separate", In::dialect, put_value<&Dialect::separates, parse_written<kCapture>>},
-    {"writes", In::dialect, put_value<&Dialect::written, parse_writes>},
+    {"written", In::dialect, put_value<&Dialect::written_names, parse_names_rule<kStored>>},
+    {"unwritten", In::dialect, put_value<&Dialect::unwritten_names, parse_names_rule<kStored>>},
+    {"inside", In::dialect, put_value<&Dialect::insides, parse_names_rule<kPrefix>>},
+    {"kept", In::dialect, put_value<&Dialect::kepts, parse_names_rule<kLogical>>},
+    {"separate", In::dialect, put_value<&Dialect::separates, parse_names_rule<kCapture>>},
+    {"writes", In::dialect, put_value<&Dialect::architecture, parse_writes>},
     {"key", In::dialect, put_value<&Dialect::keys, parse_key>},
     {"rope_factors", In::dialect, put_value<&Dialect::rope_factors, parse_rope_factors>},
     {"claim", In::dialect, put_value<&Dialect::claims, parse_claim>},

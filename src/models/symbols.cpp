@@ -485,24 +485,20 @@ std::optional<Index> Symbols::constant_of(const ExprPtr& expr) const {
 
 namespace {
 
-/// What an expression rests on, through all definitions.
-struct Grounds {
-    std::set<std::string> fields = {};
-    std::set<std::string> names = {};
-};
-
-void find_grounds(const Scope& scope, const ExprPtr& expr, Grounds& found) {
+/// Adds the fields and names that an expression rests on, through all definitions.
+void find_grounds(const Scope& scope, const ExprPtr& expr, std::set<std::string>& fields,
+                  std::set<std::string>& names) {
     constexpr std::array kOfFields = {Op::field, Op::element, Op::count, Op::known_field};
     for_each_node(expr, [&](const Expr& node) {
         if (std::ranges::count(kOfFields, node.op) > 0) {
-            found.fields.insert(node.name);
+            fields.insert(node.name);
         }
-        if (node.op != Op::name || !found.names.insert(node.name).second) {
+        if (node.op != Op::name || !names.insert(node.name).second) {
             return;
         }
         if (auto* const at = find_value(scope.definitions, node.name)) {
             for (const ExprPtr& alternative : at->alternatives) {
-                find_grounds(scope, alternative, found);
+                find_grounds(scope, alternative, fields, names);
             }
         }
     });
@@ -512,11 +508,12 @@ void find_grounds(const Scope& scope, const ExprPtr& expr, Grounds& found) {
 
 std::set<std::string> Symbols::deciding_fields(const ExprPtr& condition) const {
     const Scope& scope = evaluator_->scope();
-    Grounds found;
-    find_grounds(scope, condition, found);
+    std::set<std::string> fields;
+    std::set<std::string> names;
+    find_grounds(scope, condition, fields, names);
     const bool is_given = std::ranges::any_of(
-        scope.givens, [&](const std::string& name) { return found.names.contains(name); });
-    return is_given ? std::set<std::string>() : found.fields;
+        scope.givens, [&](const std::string& name) { return names.contains(name); });
+    return is_given ? std::set<std::string>() : fields;
 }
 
 SymbolFields Symbols::fields_of(const std::string& symbol) const {

@@ -223,7 +223,7 @@ class Choice {
     /// The line without a prefix that may stand in front of it, and when it has it or not.
     [[nodiscard]] std::pair<const Line&, ExprPtr> placed(const Line& line) const {
         const std::string& name = line.name.text;
-        for (const WrittenRule& rule : form_.insides) {
+        for (const NamesRule& rule : form_.insides) {
             const std::string& prefix = rule.names[0];
             const auto inner =
                 name.starts_with(prefix) ? lines_.find(name.substr(prefix.size())) : lines_.end();
@@ -239,7 +239,7 @@ class Choice {
 
     [[nodiscard]] std::optional<ExprPtr> chosen(const Line& line, ExprPtr condition) const {
         std::vector<std::string> firsts = line.firsts;
-        for (const WrittenRule& rule : form_.written_names) {
+        for (const NamesRule& rule : form_.written_names) {
             auto* const glob = find_where(rule.names, [&](const std::string& one) {
                 return glob_matches(one, line.name.text);
             });
@@ -252,7 +252,7 @@ class Choice {
         }
         const bool is_never = std::ranges::any_of(
             form_.unwritten_names,
-            [&](const WrittenRule& rule) { return any_glob_matches(rule.names, line.name.text); });
+            [&](const NamesRule& rule) { return any_glob_matches(rule.names, line.name.text); });
         return is_never || !firsts.empty() ? std::nullopt : std::optional(condition);
     }
 
@@ -310,7 +310,7 @@ bool is_of_tower(const Line& line) {
 bool is_kept(const Line& line, const Dialect& form, const ConditionFolder& folding) {
     const bool is_tower =
         is_of_tower(line) && is_number(folding.folded(line.condition, line), true);
-    return is_tower || std::ranges::any_of(form.kepts, [&](const WrittenRule& rule) {
+    return is_tower || std::ranges::any_of(form.kepts, [&](const NamesRule& rule) {
                return is_number(folding.folded(rule.condition, line), true) &&
                       any_glob_matches(rule.names, line.logical);
            });
@@ -493,7 +493,7 @@ std::set<std::string> like_layers(const Recipe& training, const Dialect& form,
     std::set<std::string> alike;
     for (const auto& [stack, layers] : by) {
         const bool is_separate =
-            std::ranges::any_of(form.separates, [&, &stack = stack](const WrittenRule& rule) {
+            std::ranges::any_of(form.separates, [&, &stack = stack](const NamesRule& rule) {
                 return rule.names[0] == stack && symbols.holds(rule.condition);
             });
         const bool are_alike =

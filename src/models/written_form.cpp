@@ -74,7 +74,7 @@ bool put_value(const KeyRule& rule, const KeyRule::Value& value, const Symbols& 
 
 std::string full_name(const std::string& name, const Dialect& form) {
     const bool is_common = name.starts_with("general.") || name.starts_with("tokenizer.");
-    return is_common ? name : form.written->architecture + "." + name;
+    return is_common ? name : form.architecture + "." + name;
 }
 
 /// What a rotary frequency is divided by.
@@ -125,7 +125,7 @@ WrittenForm written_form(const Recipe& recipe, const Dialect& stored, const Dial
 }
 
 Metadata metadata_of(const Dialect& form, const Symbols& symbols, const Config& config) {
-    Metadata metadata{MetadataField::text("general.architecture", form.written->architecture)};
+    Metadata metadata{MetadataField::text("general.architecture", form.architecture)};
     for (const KeyRule& rule : form.keys) {
         MetadataField field{full_name(rule.name, form), rule.type};
         if (!symbols.holds(rule.condition) ||

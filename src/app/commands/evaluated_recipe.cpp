@@ -141,10 +141,10 @@ bool is_of_no_tensor(const models::Recipe& recipe, const EvaluatedRecipe& found,
 /// A condition on a field that is not there does not hold.
 void take_needs(const models::Recipe& recipe, const models::Symbols& symbols,
                 EvaluatedRecipe& found) {
-    for (const models::NeedsRule& rule : recipe.needs) {
+    for (const models::NamesRule& rule : recipe.needs) {
         if (rule.condition == nullptr || symbols.try_expr(rule.condition).value_or(0) != 0) {
             std::ranges::copy_if(
-                rule.ends, std::back_inserter(found.needs),
+                rule.names, std::back_inserter(found.needs),
                 [&](const auto& entry) { return !is_of_no_tensor(recipe, found, entry); });
         }
     }

@@ -187,7 +187,8 @@ std::string listing(const models::RecipeLibrary& library) {
         "or one that is like an existing checkpoint; shardweld recipes NAME says why.\n"
         "dialects:";
     for (const models::Dialect* dialect : library.dialects()) {
-        text += dialect->written || dialect->name == "gguf" ? "" : " " + dialect->name;
+        text +=
+            !dialect->architecture.empty() || dialect->name == "gguf" ? "" : " " + dialect->name;
     }
     return text + "\nGGUF: " + joined(models::families_with_form(library, "gguf"), " ") +
            "\nparts of recipes:" + parts + generated_listing();
