@@ -291,9 +291,7 @@ class Order {
         : path_(known.config_path), release_(known.release), notes_(notes) {}
 
     /// A parameter whose shape tells it.
-    void see(const LoraParameter& one, bool is_turned) {
-        (is_turned ? turned_ : straight_) = one.path;
-    }
+    void see(const LoraParameter& one) { (one.is_turned ? turned_ : straight_) = one.path; }
 
     /// Whether a square is turned. Error(unsupported) where nothing tells it.
     [[nodiscard]] bool is_turned(const Module& module, const LoraParameter& square) {
@@ -352,36 +350,34 @@ class Order {
     std::string straight_;  ///< one whose shape says the opposite
 };
 
-/// A parameter that a module's factors may change.
-struct Fitting {
-    LoraParameter parameter;
-    bool straight = false;
-    bool turned = false;
-};
+/// Whether a module's factors fit a parameter either way.
+bool is_square(const Module& module, const LoraParameter& parameter) {
+    return !parameter.is_matrix && fits_factors(module, parameter, false) &&
+           fits_factors(module, parameter, true);
+}
 
-std::vector<Fitting> fitting(const Module& module, const ParameterFinder& finder) {
-    std::vector<Fitting> found;
+/// The parameters that a module's factors may change; squares count as straight.
+std::vector<LoraParameter> fitting(const Module& module, const ParameterFinder& finder) {
+    std::vector<LoraParameter> found;
     for (LoraParameter& one : finder.find(module)) {
-        const bool straight = fits_factors(module, one, false);
-        const bool turned = !one.is_matrix && fits_factors(module, one, true);
-        if (straight || turned) {
-            one.is_turned = !straight;
-            found.push_back({std::move(one), straight, turned});
+        one.is_turned = !fits_factors(module, one, false);
+        if (!one.is_turned || (!one.is_matrix && fits_factors(module, one, true))) {
+            found.push_back(std::move(one));
         }
     }
     return found;
 }
 
 LoraParameter choose(const Module& module, const ParameterFinder& finder, Order& order) {
-    std::vector<Fitting> found = fitting(module, finder);
+    std::vector<LoraParameter> found = fitting(module, finder);
     if (found.size() != 1) {
-        refuse_factors(
-            module, found.empty() ? "fit no weight of the base, and no parameter of experts"
-                                  : "fit several parameters of the base: " +
-                                        listed({found[0].parameter.path, found[1].parameter.path}));
+        refuse_factors(module, found.empty()
+                                   ? "fit no weight of the base, and no parameter of experts"
+                                   : "fit several parameters of the base: " +
+                                         listed({found[0].path, found[1].path}));
     }
-    LoraParameter& one = found.front().parameter;
-    if (found.front().straight && found.front().turned) {
+    LoraParameter& one = found.front();
+    if (is_square(module, one)) {
         const auto transposed = finder.is_transposed(module.path);
         if (!transposed) {
             refuse_factors(module, "change " + printable(one.path) +
@@ -451,10 +447,10 @@ ResolvedParameters resolve_parameters(std::span<Module> modules,
             continue;
         }
         places.push_back(i);
-        const std::vector<Fitting> found = fitting(module, finder);
-        if (found.size() == 1 && found.front().straight != found.front().turned &&
+        const std::vector<LoraParameter> found = fitting(module, finder);
+        if (found.size() == 1 && !is_square(module, found.front()) &&
             finder.is_transposed(module.path) == false) {
-            order.see(found.front().parameter, found.front().turned);
+            order.see(found.front());
         }
     }
     for (const std::size_t i : places) {

@@ -219,31 +219,26 @@ class Dealer {
   public:
     Dealer(NameReader& reader, const Deal& deal, bool has_base, const WholeNames& trained,
            Separated& parts)
-        : reader_(reader),
-          deal_(deal),
-          whole_(deal.whole),
-          is_dropped_(deal.is_dropped),
-          has_base_(has_base),
-          has_rows_(trained.has_rows),
-          trained_names_(trained.tensors),
-          parts_(parts) {}
+        : reader_(reader), deal_(deal), has_base_(has_base), trained_(trained), parts_(parts) {}
 
     template <typename Item>
     void divide(std::vector<Item> items, std::vector<Item>& base, std::vector<Item>& adapter) {
         for (Item& item : items) {
             const PeftName name = reader_.read(item.name);
-            if (name.role == TensorRole::former && !is_dropped_) {
+            if (name.role == TensorRole::former && !deal_.is_dropped) {
                 replaced_.ignore(item.name, "what the base had before the training",
                                  catalogue::stored_bytes(item));
                 continue;
             }
             const bool is_trained =
                 name.role == TensorRole::whole || name.role == TensorRole::saved;
-            const bool is_whole = is_trained && whole_ == WholeModules::trained;
-            const bool is_replaced = !is_adapters(name.role) && whole_ == WholeModules::trained &&
-                                     trained_names_.contains(deal_.hub_name(name.module_name));
-            const bool is_adapter = is_adapters(name.role) ||
-                                    (has_base_ && is_saved_too(name, deal_.biases, has_rows_));
+            const bool is_whole = is_trained && deal_.whole == WholeModules::trained;
+            const bool is_replaced = !is_adapters(name.role) &&
+                                     deal_.whole == WholeModules::trained &&
+                                     trained_.tensors.contains(deal_.hub_name(name.module_name));
+            const bool is_adapter =
+                is_adapters(name.role) ||
+                (has_base_ && is_saved_too(name, deal_.biases, trained_.has_rows));
             const bool is_base = is_whole || (!is_adapters(name.role) && !is_replaced);
             if (is_adapter && is_base) {
                 parts_.in_both.insert(name.saved_name);
@@ -255,7 +250,7 @@ class Dealer {
             if (is_adapter) {
                 adapter.push_back(item);
                 adapter.back().name = name.saved_name;
-                if (name.is_grouped && !is_dropped_) {
+                if (name.is_grouped && !deal_.is_dropped) {
                     take_apart(adapter.back(), name.component == "lora_B");
                     parts_.grouped = item.name;
                 }
@@ -271,11 +266,8 @@ class Dealer {
   private:
     NameReader& reader_;
     const Deal& deal_;
-    WholeModules whole_;
-    bool is_dropped_;
     bool has_base_;  ///< that was saved with the adapter
-    bool has_rows_;
-    const std::set<std::string>& trained_names_;
+    const WholeNames& trained_;
     Separated& parts_;
     plan::Ledger replaced_;
 };

@@ -53,14 +53,22 @@ void require_distinct(const ToldByFile& told) {
     }
 }
 
-/// How many files each source tells what of.
-class SourceList {
-  public:
-    void add(const FileAssertion& statement) {
+/// What one source tells.
+struct Source {
+    std::set<std::string_view> files;
+    std::set<std::string_view> keys;
+};
+
+/// How many of the files each source tells what of, in words; what files say of themselves comes
+/// first.
+std::vector<std::string> source_texts(std::span<const FileAssertion> statements,
+                                      std::size_t n_files) {
+    std::map<std::pair<bool, std::string_view>, Source, std::greater<>> sources;
+    for (const FileAssertion& statement : statements) {
         if (statement.rank.empty() && statement.save.empty()) {
-            return;
+            continue;
         }
-        Source& source = sources_[{statement.is_inner, statement.source}];
+        Source& source = sources[{statement.is_inner, statement.source}];
         source.files.insert(statement.file);
         for (const FileAssertion::Values* claims : {&statement.rank, &statement.save}) {
             for (const auto& [key, value] : *claims) {
@@ -68,32 +76,16 @@ class SourceList {
             }
         }
     }
-
-    /// The sources in words; what files say of themselves comes first.
-    [[nodiscard]] std::vector<std::string> texts(std::size_t n_files) const {
-        std::vector<std::string> texts;
-        for (const auto& [source, told] : sources_) {
-            const auto& [files, keys] = told;
-            std::string text = printable(source.second) + " in ";
-            text += files.size() == 1 && n_files != 1
-                        ? printable(*files.begin())
-                        : std::to_string(files.size()) + (n_files == 1 ? " file" : " files");
-            std::string said;
-            for (const std::string_view key : keys) {
-                said += (said.empty() ? " (" : ", ") + printable(key);
-            }
-            texts.push_back(text + said + ")");
-        }
-        return texts;
-    }
-
-  private:
-    struct Source {
-        std::set<std::string_view> files;
-        std::set<std::string_view> keys;
-    };
-    std::map<std::pair<bool, std::string_view>, Source, std::greater<>> sources_;
-};
+    return collect_list(sources, [&](const auto& one) {
+        const auto& [files, keys] = one.second;
+        const std::string in =
+            files.size() == 1 && n_files != 1
+                ? printable(*files.begin())
+                : std::to_string(files.size()) + (n_files == 1 ? " file" : " files");
+        const auto text = [](std::string_view key) { return printable(key); };
+        return printable(one.first.second) + " in " + in + " (" + joined(keys, ", ", text) + ")";
+    });
+}
 
 /// Files that could change places with another one.
 std::size_t count_alike(const ToldByFile& told) {
@@ -170,12 +162,8 @@ Provenance compare_statements(std::span<const File> files,
         n_ranks += at != nullptr && !at->rank.empty() ? 1U : 0U;
         n_saves += at != nullptr && at->has_save ? 1U : 0U;
     }
-    SourceList sources;
-    for (const FileAssertion& statement : statements) {
-        sources.add(statement);
-    }
     Provenance provenance;
-    provenance.evidence = sources.texts(files.size());
+    provenance.evidence = source_texts(statements, files.size());
     const std::string of = " of " + std::to_string(files.size()) + " files do not say ";
     if (n_ranks < files.size() && files.size() > 1) {
         provenance.evidence.push_back(std::to_string(files.size() - n_ranks) + of +

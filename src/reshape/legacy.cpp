@@ -69,12 +69,6 @@ struct StageTensor {
     std::string name;
 };
 
-/// The rows or columns of a tensor that one rank has.
-struct Part {
-    bool is_expert = false;
-    Index ep = 0;  ///< whose files have it, of an expert
-};
-
 class LegacyPieces {
   public:
     LegacyPieces(const Destination& destination, models::Symbols symbols, Pipeline pipeline)
@@ -93,7 +87,7 @@ class LegacyPieces {
     std::vector<TensorPiece> operator()(const Line& line, const Captures& captures,
                                         const std::vector<Index>& shape) const {
         Captures local = captures;
-        const Part part = take_expert(line, local);
+        const auto ep = take_expert(line, local);
         std::vector<TensorPiece> pieces;
         std::set<Index> held;  // ranks of those that cut the tensor, whose parts a file has
         for (const StageTensor& at : stages_of(line, local)) {
@@ -101,7 +95,7 @@ class LegacyPieces {
             const std::size_t first_file = static_cast<std::size_t>(at.stage->rank) * pairs_.size();
             for (const std::size_t i : indices(pairs_)) {
                 const RankPair& pair = pairs_[i];
-                if (part.is_expert && pair.ep != part.ep) {
+                if (ep && pair.ep != *ep) {
                     continue;
                 }
                 TensorPiece piece;
@@ -130,20 +124,21 @@ class LegacyPieces {
         return at;
     }
 
-    /// Experts are spread over ranks, which number their own from 0.
-    Part take_expert(const Line& line, Captures& captures) const {
-        Part part;
+    /// The expert-parallel rank whose files have the tensor; nullopt: of no expert. Experts are
+    /// spread over ranks, which number their own from 0.
+    std::optional<Index> take_expert(const Line& line, Captures& captures) const {
+        std::optional<Index> ep;
         for (const std::string& name : line.name.captures) {
             if (contains(kExpertCaptures, name)) {
                 Captures others = captures;
                 others.erase(name);  // alone it stands for their number
                 const Index local = symbols_.value(name, others) / sizes_.ep;
                 Index& expert = captures.at(name);
-                part = {true, expert / local};
+                ep = expert / local;
                 expert %= local;
             }
         }
-        return part;
+        return ep;
     }
 
     [[nodiscard]] const Stage& stage_of_layer(Index layer) const {
