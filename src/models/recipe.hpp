@@ -238,9 +238,8 @@ struct Dialect {
     std::vector<NamesRule> separates;
     std::vector<NamesRule> kepts;
     std::optional<LoraNames> lora;  ///< see lora_form
-    /// `writes FORMAT ARCHITECTURE`: what the format that it writes calls the family; its `ignore`
-    /// then names logical tensors. "" of dialects that are read.
-    std::string architecture;
+    std::string written_format;  ///< "gguf"; `ignore` then names logical tensors. "" if it is read
+    std::string architecture;    ///< what the format calls the family
     std::vector<KeyRule> keys;
     std::string rope_factors;  ///< the tensor of Llama 3's rotary factors, "" if there is none
 
@@ -250,7 +249,7 @@ struct Dialect {
         return std::tie(self.aliases, self.ignore, self.claims, self.refusals, self.defaults,
                         self.facts, self.fuse, self.regroup, self.has_own_names, self.written_names,
                         self.unwritten_names, self.insides, self.separates, self.kepts, self.lora,
-                        self.architecture, self.rope_factors);
+                        self.written_format, self.architecture, self.rope_factors);
     };
 };
 

@@ -91,7 +91,7 @@ void RecipeLibrary::check_stored(bool all) const {
 
 void RecipeLibrary::check_forms(const Recipe& recipe) const {
     for (const Dialect* const form : dialects()) {
-        if (form->architecture.empty() || std::ranges::count(form->families, recipe.name) == 0) {
+        if (form->written_format.empty() || std::ranges::count(form->families, recipe.name) == 0) {
             continue;
         }
         for (const Dialect* const stored : dialects()) {
@@ -186,7 +186,7 @@ const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
 }
 
 bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {
-    if (dialect.has_own_names || !dialect.architecture.empty()) {
+    if (dialect.has_own_names || !dialect.written_format.empty()) {
         return dialect.has_own_names;
     }
     bool is_met = std::ranges::count(dialect.families, recipe.name) > 0;

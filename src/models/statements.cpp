@@ -229,11 +229,6 @@ ConfigEdit parse_config(Scanner& in) {
     return edit;
 }
 
-std::string parse_writes(Scanner& in) {
-    (void)in.name("the name of a format");
-    return in.name("an architecture");
-}
-
 using KeyType = MetadataField::Type;
 
 double real_in(Scanner& in, const std::string& text) {
@@ -450,6 +445,11 @@ void add_ignore(Scanner& in, Parsed& file) {
                          : put_value<&Recipe::ignore, parse_ignore>)(in, file);
 }
 
+void add_writes(Scanner& in, Parsed& file) {
+    file.out.dialect.written_format = in.name("the name of a format");
+    file.out.dialect.architecture = in.name("an architecture");
+}
+
 enum class In { both, recipe, dialect };
 
 /// A statement's first word, in which files it may stand, and what becomes of the rest.
@@ -501,7 +501,7 @@ constexpr auto kStatements = std::to_array<Statement>({
     {"inside", In::dialect, put_value<&Dialect::insides, parse_names_rule<kPrefix>>},
     {"kept", In::dialect, put_value<&Dialect::kepts, parse_names_rule<kLogical>>},
     {"separate", In::dialect, put_value<&Dialect::separates, parse_names_rule<kCapture>>},
-    {"writes", In::dialect, put_value<&Dialect::architecture, parse_writes>},
+    {"writes", In::dialect, add_writes},
     {"key", In::dialect, put_value<&Dialect::keys, parse_key>},
     {"rope_factors", In::dialect, put_value<&Dialect::rope_factors, parse_rope_factors>},
     {"claim", In::dialect, put_value<&Dialect::claims, parse_claim>},

@@ -95,7 +95,7 @@ float rope_factor(float frequency, float factor, float low, float high, float co
 const Dialect* form_for(const RecipeLibrary& library, const Recipe& recipe,
                         std::string_view format) {
     for (const Dialect* const dialect : library.dialects()) {
-        if (dialect->written && dialect->written->format == format &&
+        if (dialect->written_format == format &&
             std::ranges::count(dialect->families, recipe.name) > 0) {
             return dialect;
         }
@@ -106,7 +106,7 @@ const Dialect* form_for(const RecipeLibrary& library, const Recipe& recipe,
 std::vector<std::string> families_with_form(const RecipeLibrary& library, std::string_view format) {
     std::set<std::string> families;
     for (const Dialect* const dialect : library.dialects()) {
-        if (dialect->written && dialect->written->format == format) {
+        if (dialect->written_format == format) {
             families.insert(dialect->families.begin(), dialect->families.end());
         }
     }

@@ -6,6 +6,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "models/pattern.hpp"
 #include "plan/plan.hpp"
 
 #include "hub_names.hpp"

@@ -43,7 +43,7 @@ TEST(Buckets, of_other_sizes_hold_other_parameters) {
     EXPECT_EQ(text_of(*places_in(kThree, {512}, 128)), "0:192 0:128 0:0");
     EXPECT_FALSE(places_in(kThree, {520}, 128));
     try {
-        (void)require_places(kThree, BucketSizes{{391}}, "buffer 0 of group 1");
+        (void)require_places(kThree, {391}, "buffer 0 of group 1");
         FAIL();
     } catch (const Error& error) {
         EXPECT_EQ(error.code(), ErrorCode::mismatch);
