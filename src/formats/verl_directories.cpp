@@ -149,40 +149,29 @@ std::optional<uid_t> owner_of(const fs::path& path) {
     return std::nullopt;
 }
 
-/// Looks for what belongs to a checkpoint, and for who it belongs to.
-class SideFileFinder {
-  public:
-    SideFileFinder(Location& location, const fs::path& given)
-        : notes_(location.notes), given_(given), giver_(owner_of(given).value_or(::geteuid())) {}
-
-    /// The file's path where it is there and may be taken, with what `root` holds of it.
-    [[nodiscard]] bool has(const SearchDirectory& around, const fs::path& root,
-                           const fs::path& file) {
-        if (!is_file(file)) {
-            return false;
-        }
-        if (around.is_given) {
-            return true;
-        }
-        for (const fs::path& path : {around.directory, root, file}) {
-            const uid_t owner = owner_of(path).value_or(0);
-            if (owner != 0 && owner != ::geteuid() && owner != giver_) {
-                notes_.push_back(root.string() + " is not used: " + path.string() +
-                                 " lies outside " + given_.string() + " and belongs to user " +
-                                 std::to_string(owner));
-                return false;
-            }
-        }
-        notes_.push_back("took " + root.string() + ", which lies beside " + given_.string() +
-                         " and belongs to it");
+/// Whether the file, by which `root` is known, is there and may be taken with the directory given;
+/// notes what of it lies elsewhere.
+bool may_take(const SearchDirectory& around, const fs::path& root, const fs::path& file,
+              const fs::path& given, std::vector<std::string>& notes) {
+    if (!is_file(file)) {
+        return false;
+    }
+    if (around.is_given) {
         return true;
     }
-
-  private:
-    std::vector<std::string>& notes_;
-    const fs::path& given_;
-    uid_t giver_;
-};
+    const uid_t giver = owner_of(given).value_or(::geteuid());
+    for (const fs::path& path : {around.directory, root, file}) {
+        const uid_t owner = owner_of(path).value_or(0);
+        if (owner != 0 && owner != ::geteuid() && owner != giver) {
+            notes.push_back(root.string() + " is not used: " + path.string() + " lies outside " +
+                            given.string() + " and belongs to user " + std::to_string(owner));
+            return false;
+        }
+    }
+    notes.push_back("took " + root.string() + ", which lies beside " + given.string() +
+                    " and belongs to it");
+    return true;
+}
 
 /// As contents_of; nothing where the file cannot be read.
 CkptContents adapter_contents(const fs::path& file) {
@@ -194,11 +183,11 @@ CkptContents adapter_contents(const fs::path& file) {
 }
 
 /// What ckpt_contents.json lists beside an adapter's shards: its settings, config.json, its base.
-void add_listed(const SearchDirectory& around, SideFileFinder& companions, Location& location) {
+void add_listed(const SearchDirectory& around, const fs::path& given, Location& location) {
     const fs::path file = around.directory / kContentsFile;
     const CkptContents contents = adapter_contents(file);
     if ((contents.adapters.empty() && contents.peft_adapter.empty()) ||
-        !companions.has(around, file, file)) {
+        !may_take(around, file, file, given, location.notes)) {
         return;
     }
     if (!contents.peft_adapter.empty()) {
@@ -276,12 +265,11 @@ std::optional<fs::path> model_directory(const fs::path& directory, const Listing
 }
 
 void add_companions(Location& location, const fs::path& given) {
-    SideFileFinder companions(location, given);
     for (const SearchDirectory& around : surroundings(location.directory, given)) {
         const fs::path& directory = around.directory;
         const auto take = [&](std::optional<fs::path>& into, const fs::path& root,
                               const fs::path& file) {
-            into = !into && companions.has(around, root, file) ? root : into;
+            into = !into && may_take(around, root, file, given, location.notes) ? root : into;
         };
         // verl's, and Megatron-Bridge's among the shards; transformers' trainer keeps them beside
         // the directory of the weights.
@@ -296,7 +284,7 @@ void add_companions(Location& location, const fs::path& given) {
                                        ? directory / kPolicyTokenizer
                                        : directory / kNemoContext / kNemoTokenizer;
         take(location.tokenizer_directory, tokenizer, tokenizer / "tokenizer_config.json");
-        add_listed(around, companions, location);
+        add_listed(around, given, location);
         for (const fs::path& claims :
              {directory / "transformer_config.json", directory / kNemoContext / "model.yaml"}) {
             take(location.claims_file, claims, claims);

@@ -43,37 +43,25 @@ using catalogue::Catalogue;
 
 namespace {
 
-/// Bytes of a file's storages in which tensors lie; of elements that several share, once.
-class BytesRead {
-  public:
-    void add(const catalogue::Piece& piece, DType dtype) {
-        const Bytes bytes = to_bytes(piece.patch.volume(), "elements") * size_of(dtype);
-        Bytes& read = storages_[piece.base];
-        read = std::min(checked_add_bytes(read, bytes, "bytes read"), piece.storage_bytes);
-    }
-    [[nodiscard]] Bytes sum() const {
-        Bytes sum = 0;
-        for (const auto& [base, read] : storages_) {
-            sum = checked_add_bytes(sum, read, "bytes read");
-        }
-        return sum;
-    }
-
-  private:
-    std::map<Bytes, Bytes> storages_;  // by their offsets
-};
-
 // So that no byte of the file goes unmentioned.
 void add_unread(const TorchFile& file, Catalogue& out) {
-    BytesRead read;
+    std::map<Bytes, Bytes> storages;  // by their offsets; of elements that several share, once
+    const auto add = [&](const catalogue::Piece& piece, DType dtype) {
+        const Bytes bytes = to_bytes(piece.patch.volume(), "elements") * size_of(dtype);
+        Bytes& read = storages[piece.base];
+        read = std::min(checked_add_bytes(read, bytes, "bytes read"), piece.storage_bytes);
+    };
     catalogue::each_tensor(out, [&](const catalogue::Tensor& tensor) {
         for (const catalogue::Piece& piece : tensor.pieces) {
-            read.add(piece, tensor.dtype);
+            add(piece, tensor.dtype);
         }
     });
-    catalogue::each_shard(
-        out, [&](const catalogue::Shard& shard) { read.add(shard.piece, shard.dtype); });
-    Bytes told = read.sum();
+    catalogue::each_shard(out,
+                          [&](const catalogue::Shard& shard) { add(shard.piece, shard.dtype); });
+    Bytes told = 0;
+    for (const auto& [base, read] : storages) {
+        told = checked_add_bytes(told, read, "bytes read");
+    }
     for (const catalogue::Ignored& row : out.ignored) {
         told = checked_add_bytes(told, row.bytes, "bytes left aside");
     }
