@@ -25,11 +25,14 @@ namespace shardweld::execute {
 /// order, so one file is open at a time.
 class Sink {
   public:
-    /// Writes as `options` say, and keeps to the throttle of `source`. All but the directory must
-    /// outlive it.
+    /// Writes as `options` say, and keeps to the throttle of `source`. The plan and the options
+    /// must outlive it.
     Sink(const plan::Plan& plan, io::Directory directory, const RunOptions& options,
-         const SourceFiles& source)
-        : plan_(plan), directory_(std::move(directory)), options_(options), source_(source) {}
+         SourceFiles source)
+        : plan_(plan),
+          directory_(std::move(directory)),
+          options_(options),
+          source_(std::move(source)) {}
 
     /// Writes the bytes of a part of the output space (contiguous, in output order). Error(io),
     /// also when a file is not what was made any more; Error(space).
@@ -64,7 +67,7 @@ class Sink {
     const plan::Plan& plan_;
     io::Directory directory_;
     const RunOptions& options_;
-    const SourceFiles& source_;
+    SourceFiles source_;
     std::optional<OpenOutput> open_;
     io::WriteBehind behind_;
     io::Pace pace_;
