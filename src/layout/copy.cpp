@@ -51,26 +51,20 @@ void merge_neighbours(Loops& loops) {
     }
 }
 
-/// Addresses offset + sum(j * stride) of loops, each given as (extent, stride).
-class AddressSpan {
-  public:
-    explicit AddressSpan(Index offset) : lo_(offset), last_(offset) {}
-    void add(Index extent, Index stride) {
-        empty_ = empty_ || extent < 1;
-        const Index reach = checked_mul(extent - 1, stride, kWhat);
-        Index& end = reach < 0 ? lo_ : last_;
+/// Addresses offset + sum(j * stride) of the loops, on one side of a copy.
+Range span_of(Index offset, const Copy& copy, Index Loop::*stride) {
+    constexpr std::string_view kWhat = "the address span of a copy";
+    Index lo = offset;
+    Index last = offset;
+    bool is_empty = false;
+    for (const Loop& loop : copy.loops) {
+        is_empty = is_empty || loop.extent < 1;
+        const Index reach = checked_mul(loop.extent - 1, loop.*stride, kWhat);
+        Index& end = reach < 0 ? lo : last;
         end = checked_add(end, reach, kWhat);
     }
-    [[nodiscard]] Range range() const {
-        return {lo_, empty_ ? 0 : checked_add(checked_add(last_, -lo_, kWhat), 1, kWhat)};
-    }
-
-  private:
-    static constexpr std::string_view kWhat = "the address span of a copy";
-    Index lo_;
-    Index last_;
-    bool empty_ = false;
-};
+    return {lo, is_empty ? 0 : checked_add(checked_add(last, -lo, kWhat), 1, kWhat)};
+}
 
 }  // namespace
 
@@ -129,19 +123,11 @@ std::pair<Copy, Copy> pack_unpack(const Copy& copy) {
 }
 
 Range src_span(const Copy& copy) {
-    AddressSpan span(copy.src_offset);
-    for (const Loop& loop : copy.loops) {
-        span.add(loop.extent, loop.src_stride);
-    }
-    return span.range();
+    return span_of(copy.src_offset, copy, &Loop::src_stride);
 }
 
 Range dst_span(const Copy& copy) {
-    AddressSpan span(copy.dst_offset);
-    for (const Loop& loop : copy.loops) {
-        span.add(loop.extent, loop.dst_stride);
-    }
-    return span.range();
+    return span_of(copy.dst_offset, copy, &Loop::dst_stride);
 }
 
 std::string to_text(const Copy& copy) {

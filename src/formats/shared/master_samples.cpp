@@ -69,21 +69,29 @@ std::uint32_t rounded(std::uint32_t f32_bits, DType dtype) {
                                  : f32_bits;
 }
 
-/// One element of both.
-struct SampledPair {
-    std::uint32_t master = 0;
-    std::uint32_t weight = 0;
-};
-
-bool rounds_to(const SampledPair& pair, const MasterSample& sample) {
-    const std::uint32_t master = bits_as_f32(pair.master, sample.master.dtype);
-    const bool is_number = !std::isnan(std::bit_cast<float>(master));
-    return is_number ? rounded(master, sample.weight.dtype) == pair.weight
-                     : std::isnan(value_of(pair.weight, sample.weight.dtype));
+/// The first of the sample's elements whose master does not round to its weight.
+std::optional<std::size_t> first_unlike(const MasterSample& sample, ByteView masters,
+                                        ByteView weights) {
+    for (std::size_t at = 0; at < static_cast<std::size_t>(sample.count); ++at) {
+        const std::uint32_t master =
+            bits_as_f32(element(masters, sample.master.dtype, at), sample.master.dtype);
+        const std::uint32_t weight = element(weights, sample.weight.dtype, at);
+        const bool is_number = !std::isnan(std::bit_cast<float>(master));
+        const bool is_alike = is_number ? rounded(master, sample.weight.dtype) == weight
+                                        : std::isnan(value_of(weight, sample.weight.dtype));
+        if (!is_alike) {
+            return at;
+        }
+    }
+    return std::nullopt;
 }
 
-std::string value_text(float value) {
-    return formatted("%.9g", static_cast<double>(value));
+/// "0.5 in FILE"
+std::string element_text(ByteView bytes, const ElementPlace& place, std::size_t at,
+                         const Catalogue& catalogue) {
+    const float value = value_of(element(bytes, place.dtype, at), place.dtype);
+    return formatted("%.9g", static_cast<double>(value)) + " in " +
+           printable(catalogue.files[place.file].path);
 }
 
 /// Walks through the bytes that were read, which follow one another as the samples do.
@@ -115,47 +123,6 @@ class SampleReader {
     std::vector<std::size_t> positions_;
     std::map<std::uint32_t, std::size_t> readers_;  // by file
 };
-
-/// What does not round.
-struct Differences {
-    std::vector<std::string> names = {};
-    std::string first = {};  ///< "element 5 of x is 0.5 in FILE, but 0.25 in FILE"
-
-    void add_difference(const MasterSample& sample, std::size_t at, const SampledPair& pair,
-                        const std::vector<catalogue::File>& files) {
-        const std::string& name = sample.name.text();
-        if (names.empty()) {
-            const auto number = static_cast<std::size_t>(sample.first) + at;
-            first = "element " + std::to_string(number) + " of " + printable(name) + " is " +
-                    value_text(value_of(pair.master, sample.master.dtype)) + " in " +
-                    printable(files[sample.master.file].path) + ", but " +
-                    value_text(value_of(pair.weight, sample.weight.dtype)) + " in " +
-                    printable(files[sample.weight.file].path);
-        }
-        if (known.insert(sample.name).second) {
-            names.push_back(name);
-        }
-    }
-
-    std::set<SharedText> known = {};
-};
-
-Differences compare(const Catalogue& catalogue, SampleReader reader) {
-    Differences found;
-    for (const MasterSample& sample : catalogue.samples.all) {
-        const auto master = reader.next(sample, sample.master);
-        const auto weight = reader.next(sample, sample.weight);
-        for (std::size_t at = 0; at < static_cast<std::size_t>(sample.count); ++at) {
-            const SampledPair pair{element(master, sample.master.dtype, at),
-                                   element(weight, sample.weight.dtype, at)};
-            if (!rounds_to(pair, sample)) {
-                found.add_difference(sample, at, pair, catalogue.files);
-                break;
-            }
-        }
-    }
-    return found;
-}
 
 void note_extent(const MasterSamples& samples, std::vector<std::string>& notes) {
     std::set<SharedText> names = collect_set(samples.all, &MasterSample::name);
@@ -233,14 +200,31 @@ Resolution read_samples(const Location& location, const Catalogue& catalogue,
 }
 
 void hold_samples(Catalogue& catalogue, const std::vector<Resolution>& resolutions) {
-    const Differences found = compare(catalogue, SampleReader(resolutions));
+    SampleReader reader(resolutions);
+    std::set<SharedText> known;
+    std::vector<std::string> unlike;
+    std::string first;  // "element 5 of x is 0.5 in FILE, but 0.25 in FILE"
+    for (const MasterSample& sample : catalogue.samples.all) {
+        const ByteView masters = reader.next(sample, sample.master);
+        const ByteView weights = reader.next(sample, sample.weight);
+        const auto at = first_unlike(sample, masters, weights);
+        if (!at || !known.insert(sample.name).second) {
+            continue;
+        }
+        unlike.push_back(sample.name.text());
+        if (first.empty()) {
+            first = "element " + std::to_string(static_cast<std::size_t>(sample.first) + *at) +
+                    " of " + printable(sample.name.text()) + " is " +
+                    element_text(masters, sample.master, *at, catalogue) + ", but " +
+                    element_text(weights, sample.weight, *at, catalogue);
+        }
+    }
     const MasterSamples samples = std::exchange(catalogue.samples, {});
-    if (!found.names.empty()) {
-        throw Error(
-            ErrorCode::mismatch,
-            "the fp32 masters do not round to the module's weights: " + name_list(found.names) +
-                "; " + found.first + (samples.doubt.empty() ? "" : " (" + samples.doubt + ")"),
-            samples.remedy);
+    if (!unlike.empty()) {
+        throw Error(ErrorCode::mismatch,
+                    "the fp32 masters do not round to the module's weights: " + name_list(unlike) +
+                        "; " + first + (samples.doubt.empty() ? "" : " (" + samples.doubt + ")"),
+                    samples.remedy);
     }
     note_extent(samples, catalogue.notes);
 }
