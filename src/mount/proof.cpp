@@ -108,10 +108,6 @@ execute::RecordCounts Proof::counts() const {
 
 std::string Proof::told() {
     const execute::RecordCounts so_far = counts();
-    ordered_json files = ordered_json::array();
-    for (const ServedFile& file : files_.files()) {
-        files.push_back({{"name", file.name}, {"bytes", file.size}});
-    }
     const std::lock_guard lock(mutex_);
     const execute::RecordCounts& records = proved_ ? *proved_ : so_far;
     ordered_json failures = ordered_json::array();
@@ -129,7 +125,10 @@ std::string Proof::told() {
           {"unchecked", records.unchecked},
           {"unchecked_bytes", records.unchecked_bytes},
           {"without", records.without}}},
-        {"files", std::move(files)},
+        {"files", collect_list(files_.files(),
+                               [](const ServedFile& file) -> ordered_json {
+                                   return {{"name", file.name}, {"bytes", file.size}};
+                               })},
         {"merge", ordered_json::parse(app::to_json(*model_.run().report, model_.output().report))}};
     return app::json_text(json);
 }

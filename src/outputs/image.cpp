@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "core/crc32.hpp"
@@ -24,43 +25,37 @@ struct Span {
     bool is_same = false;
 };
 
-/// The bytes of a file between its tensors.
-struct SurroundingBytes {
-    struct FilePart {
-        Bytes offset = 0;
-        std::vector<std::byte> bytes;
-    };
-    std::vector<FilePart> parts;
+/// The bytes of a file between its tensors, by where they begin.
+using SurroundingBytes = std::map<Bytes, std::vector<std::byte>>;
 
-    /// What these bytes add to the CRC-32 of [begin, end).
-    [[nodiscard]] std::uint32_t share_of(Bytes begin, Bytes end) const {
-        std::uint32_t share = 0;
-        for (const FilePart& part : parts) {
-            const Bytes from = std::max(part.offset, begin);
-            const Bytes to = std::min(part.offset + part.bytes.size(), end);
-            if (from < to) {
-                const auto inside = std::span(part.bytes).subspan(from - part.offset, to - from);
-                share ^= crc32_moved(crc32(inside), end - to);
-            }
-        }
-        return share;
-    }
-
-    /// Four bytes of a sum. Error(unsupported) where they are in no part.
-    void put_sum(Bytes place, std::uint32_t sum) {
-        const auto behind = std::ranges::upper_bound(parts, place, {}, &FilePart::offset);
-        const auto part = behind == parts.begin() ? parts.end() : std::prev(behind);
-        if (part == parts.end() || place + sizeof(sum) > part->offset + part->bytes.size()) {
-            throw Error(ErrorCode::unsupported,
-                        "the template states a checksum at byte " + std::to_string(place) +
-                            ", far from the tensor that it is of",
-                        "give a template that torch.save wrote");
-        }
-        for (unsigned i = 0; i < sizeof(sum); ++i) {
-            part->bytes[place - part->offset + i] = static_cast<std::byte>(sum >> (8 * i) & 0xFFU);
+/// What these bytes add to the CRC-32 of [begin, end).
+std::uint32_t share_of(const SurroundingBytes& beside, Bytes begin, Bytes end) {
+    std::uint32_t share = 0;
+    for (const auto& [offset, bytes] : beside) {
+        const Bytes from = std::max(offset, begin);
+        const Bytes to = std::min(offset + bytes.size(), end);
+        if (from < to) {
+            const auto inside = std::span(bytes).subspan(from - offset, to - from);
+            share ^= crc32_moved(crc32(inside), end - to);
         }
     }
-};
+    return share;
+}
+
+/// Four bytes of a sum. Error(unsupported) where they are in no part.
+void put_sum(Bytes place, std::uint32_t sum, SurroundingBytes& beside) {
+    const auto behind = beside.upper_bound(place);
+    const auto part = behind == beside.begin() ? beside.end() : std::prev(behind);
+    if (part == beside.end() || place + sizeof(sum) > part->first + part->second.size()) {
+        throw Error(ErrorCode::unsupported,
+                    "the template states a checksum at byte " + std::to_string(place) +
+                        ", far from the tensor that it is of",
+                    "give a template that torch.save wrote");
+    }
+    for (unsigned i = 0; i < sizeof(sum); ++i) {
+        part->second[place - part->first + i] = static_cast<std::byte>(sum >> (8 * i) & 0xFFU);
+    }
+}
 
 class ImageFormat final : public OutputFormat {
   public:
@@ -101,11 +96,7 @@ class ImageFormat final : public OutputFormat {
     }
 
     [[nodiscard]] Memory memory(const Placement& placement) const override {
-        std::size_t largest = 0;
-        for (const PlacedFile& file : placement.files) {
-            largest = std::max(largest, file.tensors.size());
-        }
-        return {largest * kAroundTensor, 0};
+        return {placement.most_tensors() * kAroundTensor, 0};
     }
 
   private:
@@ -123,8 +114,8 @@ class ImageFormat final : public OutputFormat {
             }
         }
         std::ranges::sort(frame.checksums, {}, &ChecksumPlace::offset);
-        for (const SurroundingBytes::FilePart& part : beside->parts) {
-            frame.parts.push_back({part.offset, part.bytes});
+        for (const auto& [offset, bytes] : *beside) {
+            frame.parts.push_back({offset, bytes});
         }
         frame.owner = beside;
         return frame;
@@ -146,8 +137,9 @@ class ImageFormat final : public OutputFormat {
                                 " that are no tensor's",
                             "give a template with weights alone");
             }
-            beside.parts.push_back({begin, std::vector<std::byte>(end - begin)});
-            image_.read(at, begin, beside.parts.back().bytes);
+            std::vector<std::byte>& bytes = beside[begin];
+            bytes.resize(end - begin);
+            image_.read(at, begin, bytes);
         };
         for (const Span& span : spans) {
             read_to(span.begin);
@@ -193,9 +185,9 @@ class ImageFormat final : public OutputFormat {
         const auto tensors = inside(sum, spans);
         const Bytes end = sum.begin + sum.size;
         const bool is_whole = tensors.front().begin >= sum.begin && tensors.back().end <= end;
-        const std::uint32_t share = is_whole ? beside.share_of(sum.begin, end) : 0;
+        const std::uint32_t share = is_whole ? share_of(beside, sum.begin, end) : 0;
         for (const Bytes place : sum.places) {
-            beside.put_sum(place, share);
+            put_sum(place, share, beside);
             for (const Span& span : is_whole ? tensors : std::span<const Span>()) {
                 frame.checksums.push_back({span.tensor, place, end - span.end});
             }

@@ -26,38 +26,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// Hands out each line once, at its end (LF or CR); of a longer one the first kMost bytes; none
-/// that are empty.
-class Lines {
-  public:
-    static constexpr std::size_t kMost = 65536;
-
-    explicit Lines(std::function<void(std::string_view)> take) : take_(std::move(take)) {}
-
-    void add(std::string_view bytes) {
-        for (const char byte : bytes) {
-            if (byte == '\n' || byte == '\r') {
-                finish();
-            } else if (line_.size() < kMost) {
-                line_ += byte;
-            }
-        }
-    }
-
-    /// Hands out what has no end yet.
-    void finish() {
-        if (!line_.empty()) {
-            take_(line_);
-            line_.clear();
-        }
-    }
-
-  private:
-    std::function<void(std::string_view)> take_;
-    std::string line_;
-};
-
 constexpr auto kGrace = std::chrono::milliseconds(5000);
+constexpr std::size_t kMostOfLine = 65536;
 constexpr int kMostReads = 64;  // before anything else is looked at
 constexpr int kPollMs = 100;
 constexpr std::array<int, 3> kStopSignals = {SIGINT, SIGTERM, SIGHUP};
@@ -200,7 +170,7 @@ std::optional<pid_t> start(const Process& process, int output) {
 class Follower {
   public:
     Follower(const Process& process, pid_t id, int input)
-        : process_(process), id_(id), input_(input), lines_(process.on_line) {}
+        : process_(process), id_(id), input_(input) {}
 
     Ending run() {
         while (!has_ended()) {
@@ -209,7 +179,7 @@ class Follower {
             end_if_asked();
         }
         take_output();
-        lines_.finish();
+        finish_line();
         return ending_;
     }
 
@@ -244,12 +214,30 @@ class Follower {
         for (int turn = 0; is_open_ && turn < kMostReads; ++turn) {
             const ssize_t n = ::read(input_, bytes.data(), bytes.size());
             if (n > 0) {
-                lines_.add({bytes.data(), static_cast<std::size_t>(n)});
+                add({bytes.data(), static_cast<std::size_t>(n)});
             } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
                 is_open_ = false;
             } else {
                 return;
             }
+        }
+    }
+
+    /// Hands out each line once, at its end (LF or CR), and none that are empty.
+    void add(std::string_view bytes) {
+        for (const char byte : bytes) {
+            if (byte == '\n' || byte == '\r') {
+                finish_line();
+            } else if (line_.size() < kMostOfLine) {
+                line_ += byte;
+            }
+        }
+    }
+
+    void finish_line() {
+        if (!line_.empty()) {
+            process_.on_line(line_);
+            line_.clear();
         }
     }
 
@@ -272,7 +260,7 @@ class Follower {
     pid_t id_;
     int input_;
     bool is_open_ = true;
-    Lines lines_;
+    std::string line_;  ///< that has no end yet
     Ending ending_;
     Clock::time_point begin_ = Clock::now();
     std::optional<Clock::time_point> asked_;

@@ -30,23 +30,22 @@ std::optional<Bytes> remaining(Bytes limit, Bytes used) {
     return limit == 0 ? std::nullopt : std::optional(limit - std::min(limit, used));
 }
 
-struct Owner {
-    int kind;          ///< USRQUOTA or GRPQUOTA
-    const char* flag;  ///< of lfs quota
-    unsigned id;
-    std::string text;
-};
+constexpr std::array<int, 2> kQuotaKinds = {USRQUOTA, GRPQUOTA};
 
 /// Who owns files that this process makes in a directory: with the setgid bit they belong to the
 /// directory's group, as in the directories that projects share.
-std::array<Owner, 2> owners_of_new_files(const fs::path& directory) {
-    const unsigned user = ::geteuid();
+unsigned owner_of_new_files(const fs::path& directory, int kind) {
+    if (kind == USRQUOTA) {
+        return ::geteuid();
+    }
     struct stat status {};
     const bool is_given =
         ::stat(directory.c_str(), &status) == 0 && (status.st_mode & S_ISGID) != 0;
-    const unsigned group = is_given ? status.st_gid : ::getegid();
-    return {{{USRQUOTA, "-u", user, "user " + std::to_string(user)},
-             {GRPQUOTA, "-g", group, "group " + std::to_string(group)}}};
+    return is_given ? status.st_gid : ::getegid();
+}
+
+std::string owner_text(int kind, unsigned owner) {
+    return (kind == USRQUOTA ? "user " : "group ") + std::to_string(owner);
 }
 
 /// A number, perhaps with the star or brackets that lfs puts around what is over or estimated.
@@ -80,10 +79,11 @@ std::optional<std::vector<Quota>> kernel_quotas(const fs::path& directory) {
         return std::nullopt;
     }
     std::vector<Quota> quotas;
-    for (const Owner& owner : owners_of_new_files(directory)) {
+    for (const int kind : kQuotaKinds) {
+        const unsigned owner = owner_of_new_files(directory, kind);
         struct dqblk block {};
-        if (::syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, owner.kind), owner.id, &block) == 0) {
-            quotas.push_back({owner.text,
+        if (::syscall(SYS_quotactl_fd, fd, QCMD(Q_GETQUOTA, kind), owner, &block) == 0) {
+            quotas.push_back({owner_text(kind, owner),
                               remaining(block.dqb_bhardlimit * kKibibyte, block.dqb_curspace),
                               remaining(block.dqb_ihardlimit, block.dqb_curinodes)});
         }
@@ -123,17 +123,19 @@ std::optional<std::vector<Quota>> lfs_quotas(const fs::path& directory, const st
         return std::nullopt;
     }
     std::vector<Quota> quotas;
-    for (const Owner& owner : owners_of_new_files(directory)) {
+    for (const int kind : kQuotaKinds) {
+        const unsigned owner = owner_of_new_files(directory, kind);
         std::string said;
         const auto ending =
             process::run({*lfs,
-                          {"quota", "-q", owner.flag, std::to_string(owner.id),
+                          {"quota", "-q", kind == USRQUOTA ? "-u" : "-g", std::to_string(owner),
                            fs::absolute(directory).string()},
                           {},
                           kQuotaLimit_s,
                           [&](std::string_view line) { said += std::string(line) + "\n"; }});
-        const auto quota =
-            ending && ending->is_success() ? parse_lfs_quota(said, owner.text) : std::nullopt;
+        const auto quota = ending && ending->is_success()
+                               ? parse_lfs_quota(said, owner_text(kind, owner))
+                               : std::nullopt;
         if (quota) {
             quotas.push_back(*quota);
         }

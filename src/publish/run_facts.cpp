@@ -175,13 +175,9 @@ void require_same_way(const fs::path& target, const RunFacts& now) {
 }
 
 void write_header(const RunFacts& facts, const fs::path& journal, bool sync) {
-    json inputs = json::array();
-    for (const InputFact& input : facts.inputs) {
-        inputs.push_back(json_of(input));
-    }
     const json root = {{"schema", kSchema},        {"tool", facts.tool},
                        {"plan", facts.plan},       {"replicas", facts.replicas},
-                       {"options", facts.options}, {"inputs", std::move(inputs)}};
+                       {"options", facts.options}, {"inputs", collect_list(facts.inputs, json_of)}};
     std::error_code failed;
     fs::create_directory(journal, failed);
     if (failed) {

@@ -95,26 +95,21 @@ class Hdf5Output final : public OutputFormat {
     }
 };
 
-struct NamedRange {
-    Bytes begin = 0;
-    Bytes bytes = 0;
-    std::string what;
-};
+/// Where each begins, how many bytes it has, and whose they are.
+using NamedRanges = std::vector<std::tuple<Bytes, Bytes, std::string>>;
 
-void require_apart(std::vector<NamedRange> ranges, const PlacedFile& file) {
-    std::ranges::sort(ranges,
-                      [](const NamedRange& a, const NamedRange& b) { return a.begin < b.begin; });
+void require_apart(NamedRanges ranges, const PlacedFile& file) {
+    std::ranges::sort(ranges);
     Bytes reached = 1;  // the file's signature stands at 0
-    for (const NamedRange& range : ranges) {
-        if (range.begin < reached || range.bytes > file.size ||
-            range.begin > file.size - range.bytes) {
-            throw Error(ErrorCode::io, "the HDF5 library put the " + std::to_string(range.bytes) +
-                                           " bytes of " + range.what + " at offset " +
-                                           std::to_string(range.begin) + " of " + file.name +
+    for (const auto& [begin, bytes, what] : ranges) {
+        if (begin < reached || bytes > file.size || begin > file.size - bytes) {
+            throw Error(ErrorCode::io, "the HDF5 library put the " + std::to_string(bytes) +
+                                           " bytes of " + what + " at offset " +
+                                           std::to_string(begin) + " of " + file.name +
                                            ", outside of its " + std::to_string(file.size) +
                                            " bytes or over another dataset");
         }
-        reached = range.begin + range.bytes;
+        reached = begin + bytes;
     }
 }
 
@@ -131,10 +126,10 @@ void place_datasets(Placement& placement, std::size_t file,
     PlacedFile& settled = placement.files.at(file);
     settled.size = file_size;
     settled.header_offset = settled.header.empty() ? 0 : offsets.back();
-    std::vector<NamedRange> ranges;
+    NamedRanges ranges;
     const auto add = [&](Bytes begin, Bytes bytes, const std::string& what) {
         if (bytes > 0) {
-            ranges.push_back({begin, bytes, what});
+            ranges.emplace_back(begin, bytes, what);
         }
     };
     add(offsets.back(), settled.header.size(), kConfigDataset);
