@@ -84,13 +84,12 @@ ordered_json manual_json(std::string_view part) {
 }
 
 ordered_json recipes_json() {
-    ordered_json names = ordered_json::array();
-    for (const models::RecipeFile& source : models::built_in_sources()) {
-        if (!source.file_name.ends_with(models::kListEnding)) {
-            names.push_back(fs::path(source.file_name).stem().string());
-        }
-    }
-    return names;
+    return collect_list(
+        models::built_in_sources(),
+        [](const models::RecipeFile& source) { return fs::path(source.file_name).stem().string(); },
+        [](const models::RecipeFile& source) {
+            return !source.file_name.ends_with(models::kListEnding);
+        });
 }
 
 /// The row of that name or code; a new one, null, where there is none.

@@ -62,29 +62,19 @@ std::vector<std::string> types_of(const models::Recipe& recipe) {
 
 constexpr const char* kMegatron = "megatron_core";
 
-/// Which formats a column stands for: those whose names begin so, or all that no other one has.
-struct Column {
-    std::string_view head;
-    std::string_view begins;  ///< "" for the rest
-};
-constexpr std::array<Column, 4> kColumns = {
-    {{"Megatron", "megatron"}, {"FSDP", "verl fsdp"}, {"DCP", "torch dcp"}, {"others", ""}}};
+/// Which formats a column stands for: those whose names begin so; "" for all that no other one has.
+constexpr std::array<std::string_view, 4> kColumns = {"megatron", "verl fsdp", "torch dcp", ""};
 
-bool is_in(const Column& column, const models::Verification& one) {
-    if (one.level != models::Verified::files) {
-        return false;
-    }
-    if (!column.begins.empty()) {
-        return one.format.starts_with(column.begins);
-    }
-    return std::ranges::none_of(kColumns, [&](const Column& other) {
-        return !other.begins.empty() && one.format.starts_with(other.begins);
-    });
+bool is_in(std::string_view column, const models::Verification& one) {
+    return one.level == models::Verified::files &&
+           column == *std::ranges::find_if(kColumns, [&](std::string_view begins) {
+               return one.format.starts_with(begins);
+           });
 }
 
 /// How many files checked the recipe; "names" where names and shapes did.
 std::string cell(const models::RecipeLibrary& library, const models::Recipe& recipe,
-                 const Column& column) {
+                 std::string_view column) {
     const auto all = models::verifications_of(recipe);
     std::size_t n_files = 0;
     bool has_names = false;
@@ -95,7 +85,7 @@ std::string cell(const models::RecipeLibrary& library, const models::Recipe& rec
     if (n_files > 0) {
         return std::to_string(n_files);
     }
-    if (column.begins != kColumns.front().begins) {
+    if (column != kColumns.front()) {
         return has_names ? "names" : "no";
     }
     return library.can_meet(recipe, *library.find_dialect(kMegatron)) ? "no" : "-";
@@ -153,11 +143,8 @@ std::string generated_listing() {
 
 /// Families by formats.
 std::string listing(const models::RecipeLibrary& library) {
-    std::vector<std::vector<std::string>> cells{{"recipe", "model_type in config.json"}};
-    for (const Column& column : kColumns) {
-        cells.front().emplace_back(column.head);
-    }
-    cells.front().emplace_back("written");
+    std::vector<std::vector<std::string>> cells{
+        {"recipe", "model_type in config.json", "Megatron", "FSDP", "DCP", "others", "written"}};
     std::string parts;
     for (const models::Recipe* recipe : library.recipes()) {
         if (is_part(*recipe)) {
@@ -166,7 +153,7 @@ std::string listing(const models::RecipeLibrary& library) {
         }
         const std::vector<std::string> types = types_of(*recipe);
         cells.push_back({recipe->name, types.front()});
-        for (const Column& column : kColumns) {
+        for (const std::string_view column : kColumns) {
             cells.back().push_back(cell(library, *recipe, column));
         }
         cells.back().push_back(written_cell(library, *recipe));
@@ -196,13 +183,13 @@ std::string listing(const models::RecipeLibrary& library) {
 
 /// The families by name, and the types of config.json that each is for; parts of others left out.
 nlohmann::ordered_json listing_json(const models::RecipeLibrary& library) {
-    nlohmann::ordered_json families = nlohmann::ordered_json::array();
-    for (const models::Recipe* recipe : library.recipes()) {
-        if (!is_part(*recipe)) {
-            families.push_back(
-                {{"recipe", recipe->name}, {"model_type", joined(types_of(*recipe), ", ")}});
-        }
-    }
+    using nlohmann::ordered_json;
+    const auto families = collect_list(
+        library.recipes(),
+        [](const models::Recipe* recipe) -> ordered_json {
+            return {{"recipe", recipe->name}, {"model_type", joined(types_of(*recipe), ", ")}};
+        },
+        [](const models::Recipe* recipe) { return !is_part(*recipe); });
     return {{"schema", 1}, {"ok", true}, {"families", families}};
 }
 

@@ -30,11 +30,8 @@ using nlohmann::ordered_json;
 constexpr int kStepsSchema = 1;
 constexpr int kLevelsBelowRun = 3;
 
-/// The directory of a step that has a number.
-struct StepPlace {
-    formats::IterationDirectory step;
-    fs::path directory;  ///< that it lies in
-};
+/// The directory of a step that has a number, and that which it lies in.
+using StepPlace = std::pair<formats::IterationDirectory, fs::path>;
 
 /// Those in a directory, or where it has none itself, in those below it.
 void add_steps(const fs::path& directory, int depth, std::vector<StepPlace>& steps) {
@@ -44,7 +41,7 @@ void add_steps(const fs::path& directory, int depth, std::vector<StepPlace>& ste
     for (const std::string& name : listing.directories) {
         auto step = formats::parse_step(name);
         if (step && step->iteration) {
-            steps.push_back({std::move(*step), directory});
+            steps.emplace_back(std::move(*step), directory);
         }
     }
     if (steps.size() > n_before || depth == kLevelsBelowRun) {
@@ -87,7 +84,7 @@ std::string steps_text(const fs::path& run, bool is_json) {
     std::vector<StepPlace> steps;
     add_steps(top, 0, steps);
     std::ranges::stable_sort(steps, {},
-                             [](const StepPlace& place) { return *place.step.iteration; });
+                             [](const StepPlace& place) { return *place.first.iteration; });
     const auto own = formats::parse_step(top.filename().string());
     ordered_json json = {{"schema", kStepsSchema},
                          {"ok", true},

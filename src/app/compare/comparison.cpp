@@ -65,27 +65,25 @@ class Matcher {
           reference_may_tie_(reference_ties.value_or(true)) {}
 
     ComparedModels run() {
-        struct NamedPair {
-            std::optional<std::size_t> tested;
-            std::optional<std::size_t> reference;
-        };
+        using Place = std::optional<std::size_t>;
         const auto less = [](const std::string& a, const std::string& b) {
             return natural_less(a, b);
         };
-        std::map<std::string, NamedPair, decltype(less)> places(less);
+        std::map<std::string, std::pair<Place, Place>, decltype(less)> places(less);
         for (const std::size_t i : indices(tested_)) {
-            places[tested_[i].name].tested = i;
+            places[tested_[i].name].first = i;
         }
         for (const std::size_t i : indices(reference_)) {
-            places[reference_[i].name].reference = i;
+            places[reference_[i].name].second = i;
         }
-        for (const auto& [name, at] : places) {
-            if (at.tested && at.reference) {
-                add_both(*at.tested, *at.reference);
-            } else if (at.tested) {
-                add_extra(*at.tested);
+        for (const auto& [name, both] : places) {
+            const auto& [tested, reference] = both;
+            if (tested && reference) {
+                add_both(*tested, *reference);
+            } else if (tested) {
+                add_extra(*tested);
             } else {
-                add_missing(*at.reference);
+                add_missing(*reference);
             }
         }
         if (n_computed_ > 0) {

@@ -48,43 +48,40 @@ std::string head_of(std::string_view logical) {
     return std::string(logical.substr(0, logical.find_first_of(".{")));
 }
 
-/// Which module each name of the model belongs to: what one part of is stored or supplied as a
-/// whole. A line's module is what its logical names begin with; a tensor without a line belongs to
-/// what its name begins with, such as a tower.
-class ModuleNames {
-  public:
-    explicit ModuleNames(const HeldModel& hub) {
-        plan::for_each_hub_name(*hub.recipe, *hub.symbols, [&](const plan::HubName& name) {
-            const std::string head = head_of(name.line->logical);
-            // All of the decoder's layers are one: none of them is lost by training.
-            const bool is_layer = head != kOfPredictions && name.captures.contains("l");
-            of_names_.emplace(name.name, is_layer ? "layers" : head);
-            return true;
-        });
-    }
+using ModulesByName = std::map<std::string, std::string>;
 
-    [[nodiscard]] std::string of(const std::string& name) const {
-        auto* const found = find_value(of_names_, name);
-        if (found != nullptr) {
-            return *found;
-        }
-        const std::string_view own = without_model(name);
-        return "." + std::string(own.substr(0, own.find('.')));
-    }
+/// Which module the names of the model's lines belong to, of which all is stored or supplied, or
+/// nothing: what their logical names begin with.
+ModulesByName modules_of(const HeldModel& hub) {
+    ModulesByName modules;
+    plan::for_each_hub_name(*hub.recipe, *hub.symbols, [&](const plan::HubName& name) {
+        const std::string head = head_of(name.line->logical);
+        // All of the decoder's layers are one: none of them is lost by training.
+        const bool is_layer = head != kOfPredictions && name.captures.contains("l");
+        modules.emplace(name.name, is_layer ? "layers" : head);
+        return true;
+    });
+    return modules;
+}
 
-  private:
-    std::map<std::string, std::string> of_names_;
-};
+/// A tensor without a line belongs to what its name begins with, such as a tower.
+std::string module_of(const ModulesByName& modules, const std::string& name) {
+    if (auto* const found = find_value(modules, name)) {
+        return *found;
+    }
+    const std::string_view own = without_model(name);
+    return "." + std::string(own.substr(0, own.find('.')));
+}
 
 /// Error(mismatch) where a module is stored in part.
-void require_whole_modules(const ModuleNames& modules, const std::vector<Target>& stored,
+void require_whole_modules(const ModulesByName& modules, const std::vector<Target>& stored,
                            const std::set<std::string>& supplied, const Checkpoint& reference) {
     std::map<std::string, std::string> of_stored;
     for (const Target& target : stored) {
-        of_stored.emplace(modules.of(target.name), target.name);
+        of_stored.emplace(module_of(modules, target.name), target.name);
     }
     for (const std::string& name : supplied) {
-        const auto part = of_stored.find(modules.of(name));
+        const auto part = of_stored.find(module_of(modules, name));
         if (part != of_stored.end()) {
             throw Error(ErrorCode::mismatch,
                         "the checkpoint does not have " + name + ", but " + part->second +
@@ -200,7 +197,7 @@ Binding bind_supplemented(const HeldModel& prepared, const plan::BindOptions& bi
     Binding found = bind_reference(other_hub, as_hub, std::move(other), reference);
     plan::BindOptions rest = bind_options;
     rest.supplied = supplied_names(hub, stored, found);
-    require_whole_modules(ModuleNames(hub), stored.targets, rest.supplied, reference);
+    require_whole_modules(modules_of(hub), stored.targets, rest.supplied, reference);
     Binding binding;
     try {
         binding = plan::bind(std::move(checkpoint), prepared.model(), rest);

@@ -38,54 +38,51 @@ std::vector<std::string> upload_words(const Job& job, const fs::path& directory)
 }
 
 /// What the command tells of a step of a merge: a JSON object on each line.
-class UploadEvents {
-  public:
-    UploadEvents(Progress& progress, Log& log) : progress_(progress), log_(log) {}
+void take_event(const nlohmann::json& event, Progress& progress, Log& log,
+                std::optional<Error>& failure) {
+    const auto text = event.value("text", std::string());
+    const auto kind = event.value("event", std::string());
+    const auto bytes = event.value("bytes", Index{0});
+    if (kind == "failed") {
+        failure.emplace(static_cast<ErrorCode>(event.value("code", 0)), text,
+                        event.value("hint", std::string()));
+    } else if (kind == "line") {
+        log.debug("client: " + text);
+    } else if (kind == "sent") {
+        progress.update(bytes);
+    } else {
+        log.info(text);
+    }
+    if (kind == "begin") {
+        progress.begin("uploading", {bytes, bytes});
+    }
+}
 
-    void take(std::string_view line) {
+/// Error of the command, or that it did not end as it should.
+void run_to_success(process::Process command, Progress& progress, Log& log) {
+    constexpr std::size_t kMostLast = 300;
+    std::optional<Error> failure;
+    std::string last;  // that is no JSON: of what Python says where it fails
+    command.on_line = [&](std::string_view line) {
         const auto event = nlohmann::json::parse(line, nullptr, false);
-        if (!event.is_object()) {
-            last_ = printable(line, kMostLast);
-            return;
-        }
-        const auto text = event.value("text", std::string());
-        const auto kind = event.value("event", std::string());
-        const auto bytes = event.value("bytes", Index{0});
-        if (kind == "failed") {
-            failure_.emplace(static_cast<ErrorCode>(event.value("code", 0)), text,
-                             event.value("hint", std::string()));
-        } else if (kind == "line") {
-            log_.debug("client: " + text);
-        } else if (kind == "sent") {
-            progress_.update(bytes);
+        if (event.is_object()) {
+            take_event(event, progress, log, failure);
         } else {
-            log_.info(text);
+            last = printable(line, kMostLast);
         }
-        if (kind == "begin") {
-            progress_.begin("uploading", {bytes, bytes});
-        }
+    };
+    const auto ending = process::run(command);
+    progress.end();
+    const std::string fault = process::fault_of(ending);
+    if (failure) {
+        throw Error(*failure);
     }
-
-    /// Error of the command, or that it did not end as it should.
-    void require_success(const std::optional<process::Ending>& ending) const {
-        const std::string fault = process::fault_of(ending);
-        if (failure_) {
-            throw Error(*failure_);
-        }
-        if (!fault.empty()) {
-            const bool is_stopped = ending && (ending->was_stopped || ending->signal);
-            throw Error(is_stopped ? ErrorCode::interrupted : ErrorCode::internal,
-                        "the command upload " + fault + (last_.empty() ? "" : ": " + last_));
-        }
+    if (!fault.empty()) {
+        const bool is_stopped = ending && (ending->was_stopped || ending->signal);
+        throw Error(is_stopped ? ErrorCode::interrupted : ErrorCode::internal,
+                    "the command upload " + fault + (last.empty() ? "" : ": " + last));
     }
-
-  private:
-    static constexpr std::size_t kMostLast = 300;
-    Progress& progress_;
-    Log& log_;
-    std::optional<Error> failure_;
-    std::string last_;  ///< that is no JSON: of what Python says where it fails
-};
+}
 
 /// Collective. The first rank runs the command, the others sleep.
 void run_upload(mpi::Comm& comm, const Job& job, std::vector<std::string> words,
@@ -102,13 +99,9 @@ void run_upload(mpi::Comm& comm, const Job& job, std::vector<std::string> words,
             throw Error(ErrorCode::interrupted, why + ", before the upload",
                         "then: " + process::shell_line(again));
         }
-        UploadEvents events(progress, log);
         process::Process command = installed_command("upload", words);
         command.withheld = process::variables_of_ranks();
-        command.on_line = [&](std::string_view line) { events.take(line); };
-        const auto ending = process::run(command);
-        progress.end();
-        events.require_success(ending);
+        run_to_success(std::move(command), progress, log);
     });
 }
 
