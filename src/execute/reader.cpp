@@ -6,6 +6,8 @@
 #include "core/text.hpp"
 #include "plan/schedule/reading.hpp"
 
+#include "record_sums.hpp"
+
 namespace shardweld::execute {
 
 namespace {

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/text.hpp"
+#include "formats/shared/file_scan.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"

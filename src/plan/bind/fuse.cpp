@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/lists.hpp"
+
 namespace shardweld::plan {
 
 namespace {

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/text.hpp"
+#include "models/pattern.hpp"
 #include "models/spellings.hpp"
 #include "shardweld/error.hpp"
 
