@@ -1,7 +1,5 @@
 #include "hub_tensors.hpp"
 
-#include <utility>
-
 #include "shardweld/error.hpp"
 
 #include "pattern.hpp"

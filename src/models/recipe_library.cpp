@@ -1,6 +1,5 @@
 // All recipes and dialects, and which recipe a config.json is of.
 #include <algorithm>
-#include <optional>
 #include <span>
 #include <utility>
 

@@ -213,8 +213,8 @@ void hold_samples(Catalogue& catalogue, const std::vector<Resolution>& resolutio
         }
         unlike.push_back(sample.name.text());
         if (first.empty()) {
-            first = "element " + std::to_string(static_cast<std::size_t>(sample.first) + *at) +
-                    " of " + printable(sample.name.text()) + " is " +
+            first = "element " + std::to_string(sample.first + static_cast<Index>(*at)) + " of " +
+                    printable(sample.name.text()) + " is " +
                     element_text(masters, sample.master, *at, catalogue) + ", but " +
                     element_text(weights, sample.weight, *at, catalogue);
         }
