@@ -14,6 +14,7 @@
 #include "app/report/report_json.hpp"
 #include "app/report/run.hpp"
 #include "app/report/summary.hpp"
+#include "app/runtime/stop.hpp"
 #include "app/settings/job.hpp"
 #include "app/survey/input.hpp"
 #include "core/text.hpp"
