@@ -93,7 +93,7 @@ void match_aliases(const models::Recipe& recipe, const models::Dialect& dialect)
 void check_forms(const models::Recipe& recipe, const models::Dialect& stored,
                  const std::vector<models::Dialect>& dialects) {
     for (const models::Dialect& form : dialects) {
-        if (form.written) {
+        if (!form.written_format.empty()) {
             const models::WrittenForm made = models::written_form(recipe, stored, form);
             models::check_meeting(made.recipe, made.dialect);
         }

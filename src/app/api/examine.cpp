@@ -23,6 +23,7 @@ Examination examine(const RankGroup& comm, const std::string& command, const Req
     job.run.json = true;
     app::Log log(events, ranks.rank() == 0);
     std::ostringstream out;
+    out.exceptions(std::ios::badbit);  // else what finds no memory is left out, without a word
     Examination examination;
     try {
         app::run_or_abort(ranks, [&] { (void)run(ranks, job, out, log); });

@@ -162,6 +162,7 @@ int with_output(const Job& job, bool is_first, const std::function<int(std::ostr
         return command(std::cout);
     }
     std::ostringstream kept;
+    kept.exceptions(std::ios::badbit);  // else what finds no memory is left out, without a word
     const auto show = [&] {
         if (width > 0) {
             std::cout << fitted(kept.view(), width);

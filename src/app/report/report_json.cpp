@@ -437,6 +437,7 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     json["warnings"] = json_list(all_warnings(run, output));
     json["root"] = known(output.root);
     std::ostringstream text;
+    text.exceptions(std::ios::badbit);  // else what finds no memory is left out, without a word
     print_json(text, json, "tensors", output.tensors.size(),
                [&](std::size_t i) { return json_of(output.tensors[i]); });
     return std::move(text).str();
