@@ -51,6 +51,12 @@ auto collect_set(List&& list, const Part& part, const Test& is_meant = kEachIsMe
     return parts;
 }
 
+/// What an optional value holds; null: nothing.
+template <typename Optional>
+auto* pointer_to(Optional& value) {
+    return value ? &*value : nullptr;
+}
+
 /// The sum of `part` of all items; 0, or "", where there are none.
 template <typename List, typename Part>
 auto add_up(List&& list, const Part& part) {

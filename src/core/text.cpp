@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstdarg>
 #include <cstdio>
+#include <sstream>
 #include <utility>
 
 namespace shardweld {
@@ -196,6 +197,12 @@ std::string in_thousands(double value, std::span<const char* const> units) {
     }
     const int digits = unit == 0 || value >= 99.95 ? 0 : (value >= 9.995 ? 1 : 2);
     return formatted("%.*f%s", digits, value, units[unit]);
+}
+
+std::ostringstream text_stream() {
+    std::ostringstream stream;
+    stream.exceptions(std::ios::badbit);
+    return stream;
 }
 
 std::string human_bytes(Bytes bytes) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iosfwd>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,6 +34,10 @@ template <typename Part>
 bool has_part(std::string_view text, const Part& part) {
     return text.find(part) != std::string_view::npos;
 }
+
+/// A stream that keeps what it is given, and throws where memory runs out: others leave out what
+/// has no room, without a word.
+std::ostringstream text_stream();
 
 /// "4.31 GB", decimal units, for people.
 std::string human_bytes(Bytes bytes);

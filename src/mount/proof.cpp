@@ -110,15 +110,13 @@ std::string Proof::told() {
     const execute::RecordCounts so_far = counts();
     const std::lock_guard lock(mutex_);
     const execute::RecordCounts& records = proved_ ? *proved_ : so_far;
-    ordered_json failures = ordered_json::array();
-    std::ranges::transform(failures_, std::back_inserter(failures), json_of);
     const ordered_json json = {
         {"schema", kSchema},
         {"tool", app::version()},
         {"mount_point", point_.string()},
         {"is_training", model_.output().model.training != nullptr},
         {"is_proved", is_proved_},
-        {"failures", std::move(failures)},
+        {"failures", collect_list(failures_, json_of)},
         {"records",
          {{"checked", records.checked},
           {"checked_bytes", records.checked_bytes},

@@ -91,19 +91,16 @@ void float8_to_f32(DType from, const std::byte* src, std::byte* dst, std::size_t
     }
 }
 
-/// The kernel that makes fp32 of `from`; nullptr where there is nothing to make. Doubles are
-/// rounded to nearest when that is the result, to odd when another rounding follows.
-Kernel to_f32(const Kernels& kernels, DType from, bool is_result) {
+/// The kernel that makes fp32 of `from`; nullptr where there is nothing to make. `of_doubles`: the
+/// one that rounds to nearest when that is the result, to odd when another rounding follows.
+Kernel to_f32(const Kernels& kernels, DType from, Kernel of_doubles) {
     if (from == DType::f16) {
         return kernels.f16_to_f32;
     }
     if (from == DType::bf16) {
         return kernels.bf16_to_f32;
     }
-    if (from == DType::f64) {
-        return is_result ? kernels.f64_to_f32 : kernels.f64_to_f32_odd;
-    }
-    return nullptr;
+    return from == DType::f64 ? of_doubles : nullptr;
 }
 
 Kernel from_f32(const Kernels& kernels, DType to) {
@@ -116,11 +113,11 @@ Kernel from_f32(const Kernels& kernels, DType to) {
     return to == DType::f64 ? kernels.f32_to_f64 : nullptr;
 }
 
-void load_f32(const Kernels& kernels, DType from, bool is_result, ByteView src, std::byte* dst) {
+void load_f32(const Kernels& kernels, DType from, Kernel of_doubles, ByteView src, std::byte* dst) {
     const std::size_t n = src.size() / size_of(from);
     if (is_float8(from)) {
         float8_to_f32(from, src.data(), dst, n);
-    } else if (const Kernel kernel = to_f32(kernels, from, is_result)) {
+    } else if (const Kernel kernel = to_f32(kernels, from, of_doubles)) {
         kernel(src.data(), dst, n);
     } else {
         std::memcpy(dst, src.data(), src.size());
@@ -134,8 +131,8 @@ void convert_in_blocks(const Kernels& kernels, DType from, ByteView src, DType t
     std::array<std::byte, kBlockElements * sizeof(float)> block{};
     for (std::size_t lo = 0; lo < n; lo += kBlockElements) {
         const std::size_t count = std::min(kBlockElements, n - lo);
-        load_f32(kernels, from, false, src.subspan(lo * size_of(from), count * size_of(from)),
-                 block.data());
+        load_f32(kernels, from, kernels.f64_to_f32_odd,
+                 src.subspan(lo * size_of(from), count * size_of(from)), block.data());
         second(block.data(), dst + lo * size_of(to), count);
     }
 }
@@ -194,7 +191,7 @@ void convert_with(const Kernels& kernels, DType from, ByteView src, DType to, By
     if (from == to) {
         std::memcpy(dst.data(), src.data(), src.size());
     } else if (to == DType::f32) {
-        load_f32(kernels, from, true, src, dst.data());
+        load_f32(kernels, from, kernels.f64_to_f32, src, dst.data());
     } else if (from == DType::f32) {
         from_f32(kernels, to)(src.data(), dst.data(), src.size() / sizeof(float));
     } else {
@@ -222,7 +219,7 @@ void add_constant_with(const Kernels& kernels, DType dtype, ByteSpan values, flo
     for (std::size_t lo = 0; lo < n; lo += kBlockElements) {
         const std::size_t count = std::min(kBlockElements, n - lo);
         const auto part = values.subspan(lo * size_of(dtype), count * size_of(dtype));
-        load_f32(kernels, dtype, true, part, block.data());
+        load_f32(kernels, dtype, kernels.f64_to_f32, part, block.data());
         add_to_f32(block.data(), count, constant);
         from_f32(kernels, dtype)(block.data(), part.data(), count);
     }

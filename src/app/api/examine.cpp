@@ -22,8 +22,7 @@ Examination examine(const RankGroup& comm, const std::string& command, const Req
     app::Job job = app::job_of(ranks, request, row->command);
     job.run.json = true;
     app::Log log(events, ranks.rank() == 0);
-    std::ostringstream out;
-    out.exceptions(std::ios::badbit);  // else what finds no memory is left out, without a word
+    std::ostringstream out = text_stream();
     Examination examination;
     try {
         app::run_or_abort(ranks, [&] { (void)run(ranks, job, out, log); });

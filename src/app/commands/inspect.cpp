@@ -333,14 +333,13 @@ ordered_json tensor_json(const StoredRow& row) {
                          {"shards", row.n_shards}, {"replicas", row.n_replicas},
                          {"bytes", row.bytes},     {"replica_bytes", row.replica_bytes}};
     if (row.is_local) {
-        ordered_json ranks = ordered_json::array();
+        ordered_json& ranks = json["ranks"] = ordered_json::array();
         for (const catalogue::Coordinates& at : row.ranks) {
             ordered_json& rank = ranks.emplace_back();
             for (const auto& [axis, of] : kAxes) {
                 rank[axis] = at.*of;
             }
         }
-        json["ranks"] = std::move(ranks);
     }
     return json;
 }

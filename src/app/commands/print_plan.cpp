@@ -301,8 +301,8 @@ void print_plan_json(const Run& run, const Merge& merge, const PlanCost& cost, s
     json["merge_words"] = run.job.merge_words;
     json["advice"] = cost.advice ? advice_json(*cost.advice) : ordered_json();
     const execute::Result nothing_done;
-    const auto entry_of = entries_of(plan, merge.input.files, nothing_done,
-                                     merge.factors ? &*merge.factors : nullptr);
+    const auto entry_of =
+        entries_of(plan, merge.input.files, nothing_done, pointer_to(merge.factors));
     print_json(out, json, "tensors", plan.tensors.size(),
                [&](std::size_t i) { return json_of(entry_of(i)); });
 }

@@ -161,8 +161,7 @@ int with_output(const Job& job, bool is_first, const std::function<int(std::ostr
     if (width == 0 && !job.run.json) {
         return command(std::cout);
     }
-    std::ostringstream kept;
-    kept.exceptions(std::ios::badbit);  // else what finds no memory is left out, without a word
+    std::ostringstream kept = text_stream();
     const auto show = [&] {
         if (width > 0) {
             std::cout << fitted(kept.view(), width);

@@ -175,7 +175,7 @@ std::string listing(const models::RecipeLibrary& library) {
         "dialects:";
     for (const models::Dialect* dialect : library.dialects()) {
         text +=
-            !dialect->architecture.empty() || dialect->name == "gguf" ? "" : " " + dialect->name;
+            !dialect->written_format.empty() || dialect->name == "gguf" ? "" : " " + dialect->name;
     }
     return text + "\nGGUF: " + joined(models::families_with_form(library, "gguf"), " ") +
            "\nparts of recipes:" + parts + generated_listing();

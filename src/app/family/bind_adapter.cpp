@@ -187,10 +187,9 @@ class AdapterBinder {
         if (!is_folded) {
             tree = module_tree_of(framework, stored);
         }
-        FrameworkAdapter adapter =
-            bind_framework_adapter(std::move(stored), framework, bind_options,
-                                   is_folded ? bind_options_of(model_) : bind_options, !is_folded,
-                                   tree ? &*tree : nullptr);
+        FrameworkAdapter adapter = bind_framework_adapter(
+            std::move(stored), framework, bind_options,
+            is_folded ? bind_options_of(model_) : bind_options, !is_folded, pointer_to(tree));
         require_only_padding(adapter.trained.padding, model_.files.tokens);
         models::Recipe recipe = *model_.recipe;
         if (is_folded) {

@@ -206,8 +206,7 @@ void bind_all(const Run& run, Merge& merge, bool is_cut, HeldModel model) {
         Output& output = merge.outputs[at];
         HeldModel& one = output.model;
         if (one.training != nullptr) {
-            one.output =
-                one.training->format(one.binding, one.optimizer ? &*one.optimizer : nullptr);
+            one.output = one.training->format(one.binding, pointer_to(one.optimizer));
         }
         quantise_model(output.asked().quantise, run.job.model.quantise_ignore, one);
         if (at > 0) {

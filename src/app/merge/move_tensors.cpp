@@ -185,8 +185,8 @@ void report_result(const Run& run, const Merge& merge, const execute::RunOptions
     }
     output.report.ranks = result.ranks;
     if (options.digests && run.comm.rank() == 0) {
-        output.report.tensors = tensor_entries(output.plan, merge.input.files, result,
-                                               merge.factors ? &*merge.factors : nullptr);
+        output.report.tensors =
+            tensor_entries(output.plan, merge.input.files, result, pointer_to(merge.factors));
         output.report.root = execute::root_digest(output.plan, result.tensor_digests);
     }
 }

@@ -73,12 +73,9 @@ std::pair<catalogue::Records, std::vector<std::string>> named_once(catalogue::Re
 
 /// Factors, and of each output what is measured and its own; null: there is none.
 std::vector<const plan::Plan*> plans_of(const Merge& merge) {
-    const auto in_place = [](const std::optional<plan::Plan>& plan) {
-        return plan ? &*plan : nullptr;
-    };
-    std::vector<const plan::Plan*> plans{in_place(merge.factors)};
+    std::vector<const plan::Plan*> plans{pointer_to(merge.factors)};
     for (const Output& output : merge.outputs) {
-        plans.push_back(in_place(output.measured));
+        plans.push_back(pointer_to(output.measured));
         plans.push_back(&output.plan);
     }
     return plans;

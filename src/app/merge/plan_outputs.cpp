@@ -147,8 +147,7 @@ void report_plans(const Run& run, Merge& merge) {
         one.report.model_class = one.model_class();
         one.report.size = size_of_model(one.plan.targets);
         if (is_first) {
-            describe_plan(one.report, one.plan, merge.input.files,
-                          merge.factors ? &*merge.factors : nullptr);
+            describe_plan(one.report, one.plan, merge.input.files, pointer_to(merge.factors));
         }
     }
 }

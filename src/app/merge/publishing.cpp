@@ -156,8 +156,7 @@ void open_partial(const Run& run, Output& output) {
 /// Files at their full size and a journal, the older run's where there was one.
 void create_output(const Run& run, const Merge& merge, Output& output) {
     publish::RunFacts facts = run_facts(run, output, merge.input);
-    output.resumption =
-        take_up(run.comm, output.plan, facts, output.partial ? &*output.partial : nullptr);
+    output.resumption = take_up(run.comm, output.plan, facts, pointer_to(output.partial));
     output.n_known = output.resumption.n_known;
     if (compares_with_base(run.job, merge) || output.plan.placement.format->states_checksums() ||
         execute::MomentSigns(output.plan).is_needed()) {

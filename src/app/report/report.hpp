@@ -271,6 +271,7 @@ std::function<TensorEntry(std::size_t)> entries_of(const plan::Plan& plan,
                                                    const std::vector<catalogue::File>& files,
                                                    const execute::Result& result,
                                                    const plan::Plan* factors = nullptr);
+/// All of these.
 std::vector<TensorEntry> tensor_entries(const plan::Plan& plan,
                                         const std::vector<catalogue::File>& files,
                                         const execute::Result& result,

@@ -360,14 +360,9 @@ void print_json(std::ostream& out, const ordered_json& json, const std::string& 
     const std::size_t at = text.find(empty) + empty.size() - 1;
     out << std::string_view(text).substr(0, at);
     for (std::size_t i = 0; i < size; ++i) {
-        std::string made = i == 0 ? "\n" : ",\n";
-        const std::string alone =
-            item(i).dump(2, ' ', false, ordered_json::error_handler_t::replace);
-        for (const std::string_view line : split(alone, '\n')) {
-            made.append("    ").append(line).append("\n");
-        }
-        made.pop_back();
-        out << made;
+        std::string alone = json_text(item(i));
+        alone.pop_back();
+        out << (i == 0 ? "\n    " : ",\n    ") << replaced(std::move(alone), "\n", "\n    ");
     }
     out << (size > 0 ? "\n  " : "") << std::string_view(text).substr(at);
 }
@@ -436,8 +431,7 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     json["base"] = output.base ? json_of(*output.base) : ordered_json();
     json["warnings"] = json_list(all_warnings(run, output));
     json["root"] = known(output.root);
-    std::ostringstream text;
-    text.exceptions(std::ios::badbit);  // else what finds no memory is left out, without a word
+    std::ostringstream text = text_stream();
     print_json(text, json, "tensors", output.tensors.size(),
                [&](std::size_t i) { return json_of(output.tensors[i]); });
     return std::move(text).str();

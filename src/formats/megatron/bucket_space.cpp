@@ -325,26 +325,33 @@ void add_chunk(const Piece& chunk, Index first, const RankPart& part, std::vecto
     }
 }
 
-/// Adds the pieces of a parameter, which begins at an element of a bucket. The bucket's pieces are
-/// chunks: of a parameter, or of padding, which no memory was written to.
-void cut_part(const Tensor& bucket, Index begin, const BucketParameter& parameter,
-              const RankPart& part, std::vector<Piece>& out) {
-    const auto range_of = [](const Piece* piece) { return piece->patch.axes[0]; };
-    std::vector<const Piece*> chunks =
-        collect_list(bucket.pieces, [](const Piece& piece) { return &piece; });
-    std::ranges::sort(chunks, {}, [&](const Piece* piece) { return range_of(piece).lo; });
+/// Ranges of a bucket: of a parameter, or of padding, which no memory was written to.
+using Chunks = std::vector<const Piece*>;
+
+Index begin_of(const Piece* chunk) {
+    return chunk->patch.axes[0].lo;
+}
+
+/// By where they begin.
+Chunks chunks_of(const Tensor* bucket) {
+    Chunks chunks = collect_list(bucket->pieces, [](const Piece& piece) { return &piece; });
+    std::ranges::sort(chunks, {}, begin_of);
+    return chunks;
+}
+
+/// Adds the pieces of a parameter, which begins at an element of a bucket with these chunks.
+void cut_part(const Tensor& bucket, const Chunks& chunks, Index begin,
+              const BucketParameter& parameter, const RankPart& part, std::vector<Piece>& out) {
     const Index end = begin + parameter.volume;
     Index at = begin;
-    for (const Piece* const chunk : chunks) {
-        const layout::Axis range = range_of(chunk);
-        if (range.lo < begin) {
-            continue;
-        }
+    for (auto next = std::ranges::lower_bound(chunks, begin, {}, begin_of);
+         next != chunks.end() && at < end; ++next) {
+        const layout::Axis& range = (*next)->patch.axes[0];
         const bool is_run = range.stride == 1 || range.extent == 1;
-        if (at >= end || range.lo != at || range.lo + range.extent > end || !is_run) {
+        if (range.lo != at || range.lo + range.extent > end || !is_run) {
             break;
         }
-        add_chunk(*chunk, at - begin, part, out);
+        add_chunk(**next, at - begin, part, out);
         at += range.extent;
     }
     if (at != end) {
@@ -363,13 +370,15 @@ std::vector<Tensor> tensors_of(const Catalogue& model, const Buffers& buffers,
     std::map<std::string_view, Tensor> by_name;
     for (const PlacedRank& one : placed) {
         const auto& buckets = buffers.at(one.buffer);
+        const std::vector<Chunks> chunks = collect_list(buckets, chunks_of);
         for (const std::size_t i : indices(one.places)) {
-            const Tensor& bucket = *buckets[one.places[i].bucket];
+            const std::size_t at = one.places[i].bucket;
+            const Tensor& bucket = *buckets[at];
             const Tensor& whole = *one.rank.parts[i].tensor;
             Tensor& tensor = by_name[whole.name];
             tensor.dtype = bucket.dtype;
-            cut_part(bucket, one.places[i].begin, one.rank.parameters[i], one.rank.parts[i],
-                     tensor.pieces);
+            cut_part(bucket, chunks[at], one.places[i].begin, one.rank.parameters[i],
+                     one.rank.parts[i], tensor.pieces);
         }
     }
     std::vector<Tensor> tensors;

@@ -34,6 +34,7 @@ def record(place, model):
     merge, apart = one.sides(["direct"])[-1], two.sides(["direct"])[-1]
     for side in (roof, merge, apart):
         pairs.measure_once(side, one.inputs, case.cache)
+    merging.check_cold((merge, apart), one.inputs)
     return dict(key(model), **merging.totals_of(one.reports["direct"]), pairs=1, input_bytes=sum(map(os.path.getsize, one.inputs)),
                 peak_bytes=merge.peak_bytes,
                 samples={"merge": merge.samples, "two_hosts": apart.samples, "roof": roof.samples})

@@ -115,11 +115,11 @@ def measure(place, case, strategies, n_pairs):
     sides = merging.sides(strategies)
     pairs.measure(sides, n_pairs, merging.inputs, case.cache)
     if case.cache == "cold":
-        _check_cold(sides, merging.inputs)
+        check_cold(sides, merging.inputs)
     return list(merging.records(sides))
 
 
-def _check_cold(sides, inputs):
+def check_cold(sides, inputs):
     """The kernel's word: what is read cold comes from a device. File systems without one (tmpfs, network) count nothing."""
     size = sum(map(os.path.getsize, inputs))
     for side in sides:
