@@ -78,7 +78,7 @@ class Attacher {
                         target.name + " is " + shape_text(target.shape) +
                             ", which has not the adapter's tokens or its " +
                             std::to_string(rows.n_cols) + " columns",
-                        "give the model that the adapter was trained on with --base");
+                        kTrainedOn);
         }
         Fold fold;
         fold.n_rows = target.shape[0];
@@ -140,7 +140,7 @@ class Attacher {
                         target.name + " is " + shape_text(target.shape) + ", but the adapter of " +
                             printable(module.path) + " is for " +
                             shape_text(module.is_embedding ? turned : straight),
-                        "give the model that the adapter was trained on with --base");
+                        kTrainedOn);
         }
         const Bytes a = attachment_.offsets[module.a];
         const Bytes b = attachment_.offsets[module.b];
@@ -165,7 +165,7 @@ class Attacher {
                         target.name + " is " + shape_text(target.shape) +
                             ", but lora_B's bias of " + printable(module.path) + " has " +
                             std::to_string(module.n_out) + " elements",
-                        "give the model that the adapter was trained on with --base");
+                        kTrainedOn);
         }
         Fold fold;
         fold.n_rows = 1;

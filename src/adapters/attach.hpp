@@ -27,7 +27,7 @@ struct Attachment {
     /// Whether the module tree has a tensor that the base's files have otherwise.
     std::function<bool(const std::string&)> is_of_tree;
     /// What to do where a weight is not stored as values.
-    std::string base_hint = "give the model that the adapter was trained on with --base";
+    std::string base_hint = kTrainedOn;
     std::map<std::size_t, LoraParameter> parameters;  ///< by the index of their module
 };
 

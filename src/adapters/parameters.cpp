@@ -396,7 +396,7 @@ void require_parts(const Module& module, const LoraParameter& parameter,
             throw Error(ErrorCode::mismatch,
                         "the adapter changes " + printable(parameter.path) + ", but " +
                             printable(part.target) + " is not stored",
-                        "give the model that the adapter was trained on with --base");
+                        kTrainedOn);
         }
     }
     if (held_of(parameter, known) != parameter.n_batches * parameter.n_first * parameter.n_second) {

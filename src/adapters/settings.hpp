@@ -15,6 +15,9 @@ namespace shardweld::adapters {
 
 /// The field that names parameters which are wrapped on their own.
 inline constexpr const char* kParameters = "target_parameters";
+/// What to do where the base is another model.
+inline constexpr const char* kTrainedOn =
+    "give the model that the adapter was trained on with --base";
 
 /// Where settings come from, the surest first.
 struct SettingsSources {

@@ -88,10 +88,10 @@ IndexRun indices(const List& list) {
     return {0, std::size(list)};
 }
 
-/// Whether an item of a list is `value`.
-template <typename List, typename Value>
-bool contains(const List& list, const Value& value) {
-    return std::ranges::find(list, value) != std::ranges::end(list);
+/// Whether `part` of an item of a list is `value`.
+template <typename List, typename Value, typename Part = std::identity>
+bool contains(const List& list, const Value& value, Part part = {}) {
+    return std::ranges::find(list, value, std::move(part)) != std::ranges::end(list);
 }
 
 /// The first item of a list, which outlives it, of which `part` is `value`; nullptr: none is.

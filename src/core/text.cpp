@@ -210,10 +210,6 @@ std::string human_bytes(Bytes bytes) {
     return in_thousands(static_cast<double>(bytes), kUnits);
 }
 
-std::string counted(std::size_t count, const std::string& noun) {
-    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
-}
-
 std::string verb_of(std::size_t count, const char* one, const char* several) {
     return count == 1 ? one : several;
 }

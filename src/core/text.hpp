@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <concepts>
 #include <functional>
 #include <iosfwd>
 #include <optional>
@@ -45,7 +46,10 @@ std::string human_bytes(Bytes bytes);
 std::string in_thousands(double value, std::span<const char* const> units);
 
 /// "1 file", "2 files".
-std::string counted(std::size_t count, const std::string& noun);
+template <std::integral Count>
+std::string counted(Count count, const std::string& noun) {
+    return std::to_string(count) + " " + noun + (count == 1 ? "" : "s");
+}
 
 /// The verb that agrees with so many: `one` of one, else `several`.
 std::string verb_of(std::size_t count, const char* one, const char* several);

@@ -124,8 +124,8 @@ std::vector<io::WrittenFile> create_own(mpi::Comm& comm, plan::Plan& plan,
         // A frame that states checksums is written when they are known (WrittenSums::write_frames).
         const outputs::Framer framer =
             format.states_checksums() ? outputs::Framer() : format.framer();
-        const auto tensors = framer && !own.empty() ? plan::output_tensors(plan.targets)
-                                                    : std::vector<outputs::OutputTensor>();
+        const auto tensors =
+            framer && !own.empty() ? plan::output_tensors(plan.targets) : outputs::OutputTensors();
         for (const std::size_t at : own) {
             before_file();
             const outputs::Frame frame =

@@ -48,8 +48,8 @@ struct Frame {
 
 /// Makes the frame of one file of a placement. If that is not settled, what is true of this file
 /// takes the place of the estimates. Local; neither reads nor writes files.
-using Framer = std::function<Frame(Placement& placement, std::size_t file,
-                                   const std::vector<OutputTensor>& tensors)>;
+using Framer =
+    std::function<Frame(Placement& placement, std::size_t file, const OutputTensors& tensors)>;
 
 /// Memory of a rank, beside its lists of tensors and files.
 struct Memory {
@@ -72,7 +72,7 @@ class OutputFormat {
     /// Which files there will be, and where in them the tensors lie; says it is made by this
     /// format. `tensors` are in natural order of names. Pure. Error(unsupported) for names, dtypes
     /// and sizes that such files cannot hold.
-    [[nodiscard]] virtual Placement place(const std::vector<OutputTensor>& tensors,
+    [[nodiscard]] virtual Placement place(const OutputTensors& tensors,
                                           Bytes max_shard_size) const = 0;
 
     /// Puts config.json into the files of a placement, for formats that hold it too. Pure.

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <iterator>
-#include <map>
-#include <utility>
 
 #include "core/crc32.hpp"
 #include "core/text.hpp"
@@ -65,7 +63,7 @@ class ImageFormat final : public OutputFormat {
     [[nodiscard]] std::vector<std::string_view> endings() const override { return {".pt"}; }
     [[nodiscard]] bool states_checksums() const override { return true; }
 
-    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+    [[nodiscard]] Placement place(const OutputTensors& tensors,
                                   Bytes /*max_shard_size*/) const override {
         Placement placement;
         placement.format = this;
@@ -89,10 +87,9 @@ class ImageFormat final : public OutputFormat {
     }
 
     [[nodiscard]] Framer framer() const override {
-        return
-            [this](Placement& placement, std::size_t at, const std::vector<OutputTensor>& tensors) {
-                return frame_of(at, spans_of(placement, at, tensors));
-            };
+        return [this](Placement& placement, std::size_t at, const OutputTensors& tensors) {
+            return frame_of(at, spans_of(placement, at, tensors));
+        };
     }
 
     [[nodiscard]] Memory memory(const Placement& placement) const override {
@@ -151,7 +148,7 @@ class ImageFormat final : public OutputFormat {
 
     /// The spans of a file's tensors, in order.
     [[nodiscard]] std::vector<Span> spans_of(const Placement& placement, std::size_t file,
-                                             const std::vector<OutputTensor>& tensors) const {
+                                             const OutputTensors& tensors) const {
         std::vector<Span> spans;
         for (const std::uint32_t i : placement.files.at(file).tensors) {
             const Bytes begin = placement.slots[i].offset;

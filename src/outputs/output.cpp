@@ -1,8 +1,6 @@
 #include "output.hpp"
 
 #include <algorithm>
-#include <numeric>
-#include <string>
 
 #include <nlohmann/json.hpp>
 
@@ -17,7 +15,7 @@ using nlohmann::ordered_json;
 
 /// Consecutive tensors whose bytes fit the limit, at least one each; those that are made together
 /// count as one.
-std::vector<std::vector<std::uint32_t>> cut(const std::vector<OutputTensor>& tensors, Bytes limit) {
+std::vector<std::vector<std::uint32_t>> cut(const OutputTensors& tensors, Bytes limit) {
     std::vector<std::vector<std::uint32_t>> files(1);
     Bytes used = 0;
     for (std::uint32_t i = 0; i < tensors.size();) {
@@ -47,7 +45,7 @@ std::string file_name(std::size_t at, std::size_t n_files, std::string_view endi
 }
 
 /// Which tensor is in which file, in the order of `tensors`.
-std::string index_text(const std::vector<OutputTensor>& tensors, const Placement& placement) {
+std::string index_text(const OutputTensors& tensors, const Placement& placement) {
     std::string text =
         "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(placement.tensor_bytes) +
         "\n  },\n  \"weight_map\": {";
@@ -73,15 +71,14 @@ std::size_t Placement::most_tensors() const {
 }
 
 Bytes Placement::total_bytes() const {
-    return std::accumulate(files.begin(), files.end(), Bytes{0},
-                           [](Bytes sum, const PlacedFile& file) { return sum + file.size; });
+    return add_up(files, &PlacedFile::size);
 }
 
-Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending) {
+Placement pack(const OutputTensors& tensors, Bytes limit, std::string_view ending) {
     Placement placement;
     placement.slots.resize(tensors.size());
     auto files = cut(tensors, limit);
-    for (std::size_t at = 0; at < files.size(); ++at) {
+    for (const std::size_t at : indices(files)) {
         PlacedFile file;
         file.name = file_name(at, files.size(), ending);
         file.tensors = std::move(files[at]);
@@ -101,8 +98,7 @@ Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::strin
     return placement;
 }
 
-void put_in_order(Placement& placement, PlacedFile& file,
-                  const std::vector<OutputTensor>& tensors) {
+void put_in_order(Placement& placement, PlacedFile& file, const OutputTensors& tensors) {
     for (const std::uint32_t i : file.tensors) {
         placement.slots[i].offset = file.size;
         file.size = checked_add_bytes(file.size, tensors[i].bytes(), "an output file");

@@ -30,6 +30,8 @@ struct OutputTensor {
     [[nodiscard]] Bytes bytes() const;
 };
 
+using OutputTensors = std::vector<OutputTensor>;
+
 /// One output file: its header and its tensors.
 struct PlacedFile {
     std::string name;                    ///< "model-00001-of-00003.safetensors"
@@ -76,13 +78,13 @@ struct Placement {
 /// Files of at most `limit` tensor bytes (a larger tensor stands alone), called modelENDING or
 /// model-00001-of-0000NENDING with an index, each with its tensors by element size descending,
 /// then in their own order. Slots name files; headers, sizes and offsets are left to the format.
-Placement pack(const std::vector<OutputTensor>& tensors, Bytes limit, std::string_view ending);
+Placement pack(const OutputTensors& tensors, Bytes limit, std::string_view ending);
 
 /// Puts a file's tensors one behind the other, from its size on, which becomes the end of the last.
-void put_in_order(Placement& placement, PlacedFile& file, const std::vector<OutputTensor>& tensors);
+void put_in_order(Placement& placement, PlacedFile& file, const OutputTensors& tensors);
 
 /// One safetensors file of the given name (which may have a directory in front), without an index.
-Placement place_in_one_file(const std::vector<OutputTensor>& tensors, const std::string& file_name);
+Placement place_in_one_file(const OutputTensors& tensors, const std::string& file_name);
 
 /// Puts another placement behind `placement`; its tensors are counted on.
 void append(Placement& placement, Placement more);

@@ -302,6 +302,8 @@ struct Target : WrittenTensor {
     [[nodiscard]] Bytes strip_bytes() const;
 };
 
+using Targets = std::vector<Target>;
+
 /// All tensors that targets write, in their order. The targets must outlive it.
 class WrittenTensors {
   public:
@@ -324,6 +326,11 @@ struct Ledger {
 
     /// Counts one more tensor that is left out, together with those whose names differ in numbers.
     void ignore(const std::string& name, const std::string& reason, Bytes bytes);
+    /// Counts what a target and its replicas are made of.
+    void count(const Target& target);
+    /// Counts a target as left out that was counted.
+    void leave_out(const Target& target, const std::string& reason);
+    void add(const Ledger& more);
     /// Error(mismatch) unless the parts sum up to `stored`.
     void require_closed() const;
 };
@@ -411,8 +418,9 @@ void write_as(std::vector<Target>& targets, DType dtype);
 
 /// Bytes of an operand's elements as stored.
 Bytes source_bytes(const Target& target, const Operand& operand);
-/// The bytes of all operands of a target.
+/// The bytes of all operands of a target, and of all its replicas.
 Bytes source_bytes(const Target& target);
+Bytes replica_bytes(const Target& target);
 
 /// The hub's spelling of a module-tree name: the longest matching `rename` rule's. Where a dialect
 /// has the recipe's own names, bind sees all stored names so.

@@ -26,7 +26,7 @@ struct OutputSpace {
         begins;  ///< output position of order[i]; begins.back() = total (one more than order)
 };
 
-OutputSpace output_space_of(const std::vector<outputs::OutputTensor>& tensors,
+OutputSpace output_space_of(const outputs::OutputTensors& tensors,
                             const outputs::Placement& placement);
 
 /// Output positions at which ranks' runs begin: n_ranks + 1 values, cuts[r]..cuts[r+1] is rank r's

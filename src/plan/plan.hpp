@@ -125,7 +125,7 @@ void share_among(Plan& plan, const std::vector<catalogue::File>& files, Visibili
                  const JobPlan& choice);
 
 /// What outputs need to know of targets.
-std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets);
+outputs::OutputTensors output_tensors(const std::vector<Target>& targets);
 
 /// What a part of the output space takes to make, in output order: slices of tensors, but of those
 /// that are made together, strip by strip, only the first one's. The part ends between strips.

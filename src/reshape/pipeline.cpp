@@ -77,7 +77,7 @@ Index count_of(const std::string& text, char letter) {
 }
 
 std::string counted_of(Index count, const std::string& noun) {
-    return counted(static_cast<std::size_t>(count), noun);
+    return counted(count, noun);
 }
 
 /// Error(mismatch) where a layout is of another model.

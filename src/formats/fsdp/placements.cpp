@@ -157,7 +157,7 @@ std::size_t read_dim(const PickleValue* value, std::size_t n_dims) {
     const Index dim = value->integer;
     if (dim >= n || dim < -n) {
         fail_spec("shards dimension " + std::to_string(dim) + " of a tensor with " +
-                  counted(static_cast<std::size_t>(n), "dimension"));
+                  counted(n, "dimension"));
     }
     return static_cast<std::size_t>(dim < 0 ? dim + n : dim);
 }

@@ -4,6 +4,7 @@
 
 #include "core/text.hpp"
 #include "outputs/gguf.hpp"
+#include "outputs/little_endian.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::outputs {
@@ -25,8 +26,8 @@ std::uint32_t number_of(MetadataField::Type type) {
 /// Bytes of a header, little-endian.
 class HeaderText {
   public:
-    void u32(std::uint32_t value) { little_endian(value, 4); }
-    void u64(std::uint64_t value) { little_endian(value, 8); }
+    void u32(std::uint32_t value) { append_number(bytes_, value, 4); }
+    void u64(std::uint64_t value) { append_number(bytes_, value, 8); }
     void text(std::string_view value) {
         u64(value.size());
         bytes_ += value;
@@ -43,7 +44,7 @@ class HeaderText {
             u32(type);
         }
         for (const std::int64_t value : field.integers) {
-            little_endian(static_cast<std::uint64_t>(value),
+            append_number(bytes_, static_cast<std::uint64_t>(value),
                           field.type == MetadataField::Type::boolean ? 1 : 4);
         }
         for (const float value : field.reals) {
@@ -58,12 +59,6 @@ class HeaderText {
     [[nodiscard]] std::string take() { return std::move(bytes_); }
 
   private:
-    void little_endian(std::uint64_t value, int n_bytes) {
-        for (int i = 0; i < n_bytes; ++i, value >>= 8U) {
-            bytes_ += static_cast<char>(static_cast<unsigned char>(value & 0xFFU));
-        }
-    }
-
     std::string bytes_ = "GGUF";
 };
 
@@ -104,7 +99,7 @@ class Gguf final : public OutputFormat {
     [[nodiscard]] std::string_view name() const override { return "gguf"; }
     [[nodiscard]] std::vector<std::string_view> endings() const override { return {kGgufEnding}; }
 
-    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+    [[nodiscard]] Placement place(const OutputTensors& tensors,
                                   Bytes /*max_shard_size*/) const override {
         Placement placement;
         placement.format = this;
@@ -125,8 +120,8 @@ class Gguf final : public OutputFormat {
 
   private:
     /// Offsets and size without the header.
-    static void place_behind_each_other(const std::vector<OutputTensor>& tensors,
-                                        Placement& placement, PlacedFile& file) {
+    static void place_behind_each_other(const OutputTensors& tensors, Placement& placement,
+                                        PlacedFile& file) {
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
             require_readable(tensors[i]);
             const Bytes bytes = tensors[i].bytes();
@@ -138,7 +133,7 @@ class Gguf final : public OutputFormat {
         }
     }
 
-    [[nodiscard]] std::string header_of(const std::vector<OutputTensor>& tensors,
+    [[nodiscard]] std::string header_of(const OutputTensors& tensors,
                                         const Placement& placement) const {
         HeaderText header;
         header.u32(kVersion);
@@ -147,7 +142,7 @@ class Gguf final : public OutputFormat {
         for (const MetadataField& field : metadata_) {
             header.field(field);
         }
-        for (std::size_t i = 0; i < tensors.size(); ++i) {
+        for (const std::size_t i : indices(tensors)) {
             const Encoding encoding = encoding_of(tensors[i]);
             const std::vector<Index> dims = dims_of(tensors[i], facts_of(encoding));
             header.text(tensors[i].name);

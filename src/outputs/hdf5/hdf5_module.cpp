@@ -48,8 +48,7 @@ Hdf5Module::Hdf5Module(const SharedObject& library)
                         kShardweldHdf5Abi);
 }
 
-Hdf5Module::Structure Hdf5Module::make(const PlacedFile& file,
-                                       const std::vector<OutputTensor>& tensors) const {
+Hdf5Module::Structure Hdf5Module::make(const PlacedFile& file, const OutputTensors& tensors) const {
     // Names end at a zero byte in C; views of the table of dtypes do not.
     const auto dtypes = collect_list(file.tensors, [&](const std::uint32_t tensor) {
         return std::string(safetensors_name(tensors[tensor].dtype));

@@ -16,9 +16,8 @@ inline constexpr const char* kConfigDataset = "__config__";
 
 /// `offsets`: of the file's tensors in its order, then of the header. Error(io) unless they all lie
 /// inside the file and apart from each other.
-void place_datasets(Placement& placement, std::size_t file,
-                    const std::vector<OutputTensor>& tensors, std::span<const Bytes> offsets,
-                    Bytes file_size);
+void place_datasets(Placement& placement, std::size_t file, const OutputTensors& tensors,
+                    std::span<const Bytes> offsets, Bytes file_size);
 
 /// The loaded module, and its functions.
 class Hdf5Module {
@@ -31,8 +30,7 @@ class Hdf5Module {
 
     /// The structure of an HDF5 file for `file`, in memory. Error(internal) with the library's
     /// reason; std::bad_alloc.
-    [[nodiscard]] Structure make(const PlacedFile& file,
-                                 const std::vector<OutputTensor>& tensors) const;
+    [[nodiscard]] Structure make(const PlacedFile& file, const OutputTensors& tensors) const;
 
   private:
     explicit Hdf5Module(const SharedObject& library);

@@ -37,7 +37,7 @@ void require_link_name(std::string_view name) {
 /// The library makes the file's structure in memory, and others write it: errors are then those of
 /// any other file.
 Frame frame_of(const Hdf5Module& module, Placement& placement, std::size_t at,
-               const std::vector<OutputTensor>& tensors) {
+               const OutputTensors& tensors) {
     const PlacedFile& file = placement.files[at];
     auto structure = module.make(file, tensors);
     place_datasets(placement, at, tensors, std::span(structure->offsets, file.tensors.size() + 1),
@@ -58,7 +58,7 @@ class Hdf5Output final : public OutputFormat {
         return {".h5", ".hdf5"};
     }
 
-    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+    [[nodiscard]] Placement place(const OutputTensors& tensors,
                                   Bytes max_shard_size) const override {
         std::ranges::for_each(tensors,
                               [](const OutputTensor& tensor) { require_link_name(tensor.name); });
@@ -81,7 +81,7 @@ class Hdf5Output final : public OutputFormat {
 
     [[nodiscard]] Framer framer() const override {
         return [module = Hdf5Module::load()](Placement& placement, std::size_t file,
-                                             const std::vector<OutputTensor>& tensors) {
+                                             const OutputTensors& tensors) {
             return frame_of(module, placement, file, tensors);
         };
     }
@@ -120,9 +120,8 @@ const OutputFormat& hdf5_format() {
     return format;
 }
 
-void place_datasets(Placement& placement, std::size_t file,
-                    const std::vector<OutputTensor>& tensors, std::span<const Bytes> offsets,
-                    Bytes file_size) {
+void place_datasets(Placement& placement, std::size_t file, const OutputTensors& tensors,
+                    std::span<const Bytes> offsets, Bytes file_size) {
     PlacedFile& settled = placement.files.at(file);
     settled.size = file_size;
     settled.header_offset = settled.header.empty() ? 0 : offsets.back();

@@ -8,6 +8,7 @@
 
 #include "core/text.hpp"
 #include "outputs/format.hpp"
+#include "outputs/little_endian.hpp"
 #include "outputs/output.hpp"
 #include "shardweld/error.hpp"
 
@@ -30,9 +31,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 std::string padded_header(std::string json, Bytes whole) {
     json.resize(static_cast<std::size_t>(whole - kLengthField), ' ');
     std::string header;
-    for (Bytes rest = json.size(), i = 0; i < kLengthField; ++i, rest >>= 8U) {
-        header += static_cast<char>(static_cast<unsigned char>(rest & 0xFFU));
-    }
+    append_number(header, json.size(), kLengthField);
     return header + json;
 }
 
@@ -48,8 +47,7 @@ void require_header_name(std::string_view name) {
 
 /// The length field and JSON of a file whose tensors lie in the given order, padded with spaces so
 /// that data begins at a multiple of 4096. Error(unsupported) for more than 100 MB.
-std::string header_of(const std::vector<OutputTensor>& tensors,
-                      const std::vector<std::uint32_t>& order) {
+std::string header_of(const OutputTensors& tensors, const std::vector<std::uint32_t>& order) {
     ordered_json json = ordered_json::object();
     json[kMetadata] = {{"format", "pt"}};
     Bytes offset = 0;
@@ -85,7 +83,7 @@ class Safetensors final : public OutputFormat {
     }
     [[nodiscard]] bool takes_adapter() const override { return true; }
 
-    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+    [[nodiscard]] Placement place(const OutputTensors& tensors,
                                   Bytes max_shard_size) const override {
         std::ranges::for_each(tensors,
                               [](const OutputTensor& tensor) { require_header_name(tensor.name); });
@@ -107,8 +105,7 @@ const OutputFormat& safetensors_format() {
     return format;
 }
 
-Placement place_in_one_file(const std::vector<OutputTensor>& tensors,
-                            const std::string& file_name) {
+Placement place_in_one_file(const OutputTensors& tensors, const std::string& file_name) {
     Placement placement = safetensors_format().place(tensors, ~Bytes{0});
     placement.files.front().name = file_name;
     return placement;

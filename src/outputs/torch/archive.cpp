@@ -37,7 +37,7 @@ Archive::Archive(const std::string& name, const TorchPickle& content) {
     for (const FixedRecord& record : kRecordsBefore) {
         add(prefix + std::string(record.name), record.content);
     }
-    for (std::size_t i = 0; i < content.storages().size(); ++i) {
+    for (const std::size_t i : indices(content.storages())) {
         add(prefix + "data/" + std::to_string(i), content.storages()[i]);
     }
     add(prefix + std::string(kVersionRecord.name), kVersionRecord.content);

@@ -71,8 +71,7 @@ void visit_objects(const TrainingSave& save, ItemVisits& visits) {
 
 }  // namespace
 
-void each_item(const TrainingSave& save, const TorchRankFile& file,
-               const std::vector<OutputTensor>& tensors,
+void each_item(const TrainingSave& save, const TorchRankFile& file, const OutputTensors& tensors,
                const std::function<void(const DcpItem&)>& visit) {
     ItemVisits visits(relative_name(save, file.name), visit);
     if (file.rank == 0) {
@@ -95,8 +94,8 @@ std::string plain_archive(const std::string& file, const PlainValue& value) {
     return {reinterpret_cast<const char*>(text.data()), text.size()};
 }
 
-void add_to_metadata(const TrainingSave& save, const DcpItem& item,
-                     const std::vector<OutputTensor>& tensors, DcpContent& content) {
+void add_to_metadata(const TrainingSave& save, const DcpItem& item, const OutputTensors& tensors,
+                     DcpContent& content) {
     if (!item.tensor) {
         content.objects[item.key] = item.place;
         if (const auto path = save.object_paths.find(item.key); path != save.object_paths.end()) {

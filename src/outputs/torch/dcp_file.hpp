@@ -26,8 +26,7 @@ struct DcpItem {
 
 /// Visits a file's items in order; what they point to lives as long as the visit. Objects are those
 /// of the first file, whose rank is 0.
-void each_item(const TrainingSave& save, const TorchRankFile& file,
-               const std::vector<OutputTensor>& tensors,
+void each_item(const TrainingSave& save, const TorchRankFile& file, const OutputTensors& tensors,
                const std::function<void(const DcpItem&)>& visit);
 
 /// A file beside them that has no tensors: its whole text.
@@ -35,7 +34,7 @@ std::string plain_archive(const std::string& file, const PlainValue& value);
 
 /// Adds the item to what `.metadata` tells. Error(internal) for chunks of one tensor that disagree
 /// about it.
-void add_to_metadata(const TrainingSave& save, const DcpItem& item,
-                     const std::vector<OutputTensor>& tensors, DcpContent& content);
+void add_to_metadata(const TrainingSave& save, const DcpItem& item, const OutputTensors& tensors,
+                     DcpContent& content);
 
 }  // namespace shardweld::outputs::torch

@@ -27,16 +27,16 @@ void put_properties(PickleWriter& out, DType dtype) {
 }
 
 void put_chunk(PickleWriter& out, const DcpStoredChunk& chunk) {
-    put_object(out, kMetadata, "ChunkStorageMetadata").op(PickleOp::empty_dict).op(PickleOp::mark);
+    begin_object(out, kMetadata, "ChunkStorageMetadata");
     out.text("offsets");
     put_size(out, chunk.offsets);
     out.text("sizes");
     put_size(out, chunk.sizes);
-    out.op(PickleOp::setitems).op(PickleOp::build);
+    out.end_object();
 }
 
 void put_tensor(PickleWriter& out, const DcpStoredTensor& tensor) {
-    put_object(out, kMetadata, "TensorStorageMetadata").op(PickleOp::empty_dict).op(PickleOp::mark);
+    begin_object(out, kMetadata, "TensorStorageMetadata");
     out.text("properties");
     put_properties(out, tensor.dtype);
     out.text("size");
@@ -45,28 +45,28 @@ void put_tensor(PickleWriter& out, const DcpStoredTensor& tensor) {
     for (const auto& chunk : tensor.chunks) {
         put_chunk(out, chunk);
     }
-    out.op(PickleOp::appends).op(PickleOp::setitems).op(PickleOp::build);
+    out.op(PickleOp::appends).end_object();
 }
 
 /// Key and value of storage_data; byte objects have no offsets. Each writer's texts are its own.
 void put_place(PickleWriter& out, const std::string& key, const std::vector<Index>* offsets,
                const DcpPlace& place) {
-    put_object(out, kMetadata, "MetadataIndex").op(PickleOp::empty_dict).op(PickleOp::mark);
-    out.text("fqn").text(key, place.file).text("index").op(PickleOp::none);
+    begin_object(out, kMetadata, "MetadataIndex");
+    out.text("fqn").text(key, place.file).text("index").none();
     if (offsets != nullptr) {
         out.text("offset");
         put_size(out, *offsets);
     }
-    out.op(PickleOp::setitems).op(PickleOp::build);
-    put_object(out, kFilesystem, "_StorageInfo").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.end_object();
+    begin_object(out, kFilesystem, "_StorageInfo");
     out.text("relative_path").text(place.file, place.file);
     out.text("offset").integer(static_cast<Index>(place.offset));
     out.text("length").integer(static_cast<Index>(place.length));
-    out.op(PickleOp::setitems).op(PickleOp::build);
+    out.end_object();
 }
 
 void put_state(PickleWriter& out, const DcpContent& content) {
-    out.text("state_dict_metadata").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.text("state_dict_metadata").begin_dictionary();
     for (const auto& [key, tensor] : content.tensors) {
         out.text(key);
         put_tensor(out, tensor);
@@ -78,7 +78,7 @@ void put_state(PickleWriter& out, const DcpContent& content) {
 }
 
 void put_storage(PickleWriter& out, const DcpContent& content) {
-    out.text("storage_data").op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.text("storage_data").begin_dictionary();
     for (const auto& [key, place] : content.objects) {
         put_place(out, key, nullptr, place);
     }
@@ -105,10 +105,10 @@ void put_path(PickleWriter& out, const DcpContent& content, const std::string& k
 
 void put_paths(PickleWriter& out, const DcpContent& content) {
     if (content.paths.empty()) {
-        out.op(PickleOp::none);
+        out.none();
         return;
     }
-    out.op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.begin_dictionary();
     for (const auto& [key, tensor] : content.tensors) {
         put_path(out, content, key);
     }
@@ -135,18 +135,18 @@ void DcpContent::merge(DcpContent other) {
 
 std::string dcp_metadata(const DcpContent& content) {
     PickleWriter out(4);
-    put_object(out, kMetadata, "Metadata").op(PickleOp::empty_dict).op(PickleOp::mark);
+    begin_object(out, kMetadata, "Metadata");
     put_state(out, content);
     out.text("planner_data");
     put_paths(out, content);
     put_storage(out, content);
     out.text("storage_meta");
-    put_object(out, kMetadata, "StorageMeta").op(PickleOp::empty_dict).op(PickleOp::mark);
-    out.text("checkpoint_id").text("").text("save_id").op(PickleOp::none);
-    out.text("load_id").op(PickleOp::none).text("modules").op(PickleOp::empty_list);
-    out.op(PickleOp::setitems).op(PickleOp::build);
+    begin_object(out, kMetadata, "StorageMeta");
+    out.text("checkpoint_id").text("").text("save_id").none();
+    out.text("load_id").none().text("modules").op(PickleOp::empty_list);
+    out.end_object();
     out.text("version").text("1.0.0");
-    out.op(PickleOp::setitems).op(PickleOp::build);
+    out.end_object();
     return out.finish();
 }
 

@@ -4,6 +4,7 @@
 
 #include "core/lists.hpp"
 #include "core/strides.hpp"
+#include "outputs/little_endian.hpp"
 
 #include "tensor_pickle.hpp"
 
@@ -23,9 +24,7 @@ Index n_ranks(const DeviceMesh& mesh) {
 std::string rank_bytes(Index count) {
     std::string bytes;
     for (Index rank = 0; rank < count; ++rank) {
-        for (unsigned shift = 0; shift < 32; shift += 8) {
-            bytes += static_cast<char>((static_cast<std::uint64_t>(rank) >> shift) & 0xFFU);
-        }
+        append_number(bytes, static_cast<std::uint64_t>(rank), 4);
     }
     return bytes;
 }
@@ -55,18 +54,15 @@ void put_names(PickleWriter& out, const DeviceMesh& mesh) {
 
 void put_layout(PickleWriter& out, const DeviceMesh& mesh) {
     const std::vector<Index> strides = dense_strides(mesh.shape);
-    put_object(out, kMeshLayout, "_MeshLayout")
-        .op(PickleOp::empty_dict)
-        .op(PickleOp::mark)
-        .text("axes");
+    begin_object(out, kMeshLayout, "_MeshLayout").text("axes");
     out.op(PickleOp::mark);
     for (const std::size_t i : indices(mesh.shape)) {
-        put_object(out, kMeshLayout, "_FlatLayout").op(PickleOp::empty_dict).op(PickleOp::mark);
+        begin_object(out, kMeshLayout, "_FlatLayout");
         out.text("shape").indices(std::span(mesh.shape).subspan(i, 1));
         out.text("stride").indices(std::span(strides).subspan(i, 1));
-        out.op(PickleOp::setitems).op(PickleOp::build);
+        out.end_object();
     }
-    out.op(PickleOp::tuple).op(PickleOp::setitems).op(PickleOp::build);
+    out.op(PickleOp::tuple).end_object();
 }
 
 /// Names of the process groups of the mesh's dims. A state of an optimizer stays on the mesh that
@@ -110,15 +106,12 @@ void put_layout_state(PickleWriter& out, const DeviceMesh& mesh, Index rank,
     parts.put_ranks({n_ranks(mesh)}, rank_bytes(n_ranks(mesh)));
     out.text("_mesh_dim_names");
     put_names(out, mesh);
-    out.text("_root_mesh").op(PickleOp::none).text("_preserve_rank_order").boolean(false);
-    out.text("_flatten_rank_map").indices(all_ranks(mesh)).text("_thread_id").op(PickleOp::none);
+    out.text("_root_mesh").none().text("_preserve_rank_order").boolean(false);
+    out.text("_flatten_rank_map").indices(all_ranks(mesh)).text("_thread_id").none();
     out.text("_flatten_mapping").op(PickleOp::empty_dict);
     put_group_names(out, mesh);
     out.text("_rank").integer(rank);
-    out.text("_coordinate_on_dim")
-        .indices(coordinate_of(mesh, rank))
-        .text("_hash")
-        .op(PickleOp::none);
+    out.text("_coordinate_on_dim").indices(coordinate_of(mesh, rank)).text("_hash").none();
 }
 
 void put_ranks_state(PickleWriter& out, const DeviceMesh& mesh, Index rank,
@@ -127,12 +120,12 @@ void put_ranks_state(PickleWriter& out, const DeviceMesh& mesh, Index rank,
     parts.put_ranks(mesh.shape, rank_bytes(n_ranks(mesh)));
     out.text("mesh_dim_names");
     put_names(out, mesh);
-    out.text("_flatten_mesh_list").indices(all_ranks(mesh)).text("_parent_mesh").op(PickleOp::none);
-    out.text("_thread_id").op(PickleOp::none);
+    out.text("_flatten_mesh_list").indices(all_ranks(mesh)).text("_parent_mesh").none();
+    out.text("_thread_id").none();
     put_group_infos(out, mesh);
     out.text("_coordinate_on_dim");
     put_list(out, coordinate_of(mesh, rank));
-    out.text("_hash").op(PickleOp::none);
+    out.text("_hash").none();
 }
 
 /// Stands in the pickle once.
@@ -143,13 +136,13 @@ void put_mesh(PickleWriter& out, const DeviceMesh& mesh, Index rank, const DTens
     }
     put_object(out, "torch.distributed.device_mesh", "DeviceMesh");
     out.memoize(kKey);
-    out.op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.begin_dictionary();
     if (mesh.is_of_ranks) {
         put_ranks_state(out, mesh, rank, parts);
     } else {
         put_layout_state(out, mesh, rank, parts);
     }
-    out.op(PickleOp::setitems).op(PickleOp::build);
+    out.end_object();
 }
 
 void put_placements(PickleWriter& out, std::size_t n_dims) {
@@ -157,8 +150,8 @@ void put_placements(PickleWriter& out, std::size_t n_dims) {
     for (std::size_t i = 0; i + 1 < n_dims; ++i) {
         put_object(out, kPlacements, "Replicate").op(PickleOp::empty_dict).op(PickleOp::build);
     }
-    put_object(out, kPlacements, "Shard").op(PickleOp::empty_dict).op(PickleOp::mark);
-    out.text("dim").integer(0).op(PickleOp::setitems).op(PickleOp::build).op(PickleOp::tuple);
+    begin_object(out, kPlacements, "Shard");
+    out.text("dim").integer(0).end_object().op(PickleOp::tuple);
 }
 
 /// Mesh dims in the order in which they cut tensor dims: only the last one cuts.
@@ -170,7 +163,7 @@ void put_shard_order(PickleWriter& out, std::size_t n_dims) {
 
 void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, const DeviceMesh& mesh,
               Index rank, const DTensorParts& parts) {
-    put_object(out, kSpec, "DTensorSpec").op(PickleOp::empty_dict).op(PickleOp::mark).text("mesh");
+    begin_object(out, kSpec, "DTensorSpec").text("mesh");
     put_mesh(out, mesh, rank, parts);
     out.text("placements");
     put_placements(out, mesh.shape.size());
@@ -184,7 +177,7 @@ void put_spec(PickleWriter& out, DType dtype, std::span<const Index> whole, cons
         put_shard_order(out, mesh.shape.size());
         out.text("use_strided_shard_as_shard_order").boolean(false);
     }
-    out.text("_hash").op(PickleOp::none).op(PickleOp::setitems).op(PickleOp::build);
+    out.text("_hash").none().end_object();
 }
 
 }  // namespace
@@ -207,7 +200,7 @@ void put_dtensor(PickleWriter& out, DType dtype, std::span<const Index> whole,
     put_strided_layout(out);
     put_cpu(out);
     out.boolean(false).op(PickleOp::tuple);
-    out.op(PickleOp::none).op(PickleOp::empty_dict).op(PickleOp::mark).text("_local_tensor");
+    out.none().begin_dictionary().text("_local_tensor");
     parts.put_local();
     out.text("_spec");
     put_spec(out, dtype, whole, mesh, rank, parts);

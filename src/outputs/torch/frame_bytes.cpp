@@ -2,7 +2,6 @@
 
 #include <memory>
 #include <span>
-#include <utility>
 
 namespace shardweld::outputs::torch {
 

@@ -6,17 +6,11 @@
 #include <limits>
 
 #include "core/lists.hpp"
+#include "outputs/little_endian.hpp"
 
 namespace shardweld::outputs::torch {
 
 namespace {
-
-/// Little-endian.
-void append_number(std::string& bytes, std::uint64_t value, std::size_t size) {
-    for (std::size_t i = 0; i < size; ++i) {
-        bytes += static_cast<char>((value >> (8 * i)) & 0xFFU);
-    }
-}
 
 // What Python keeps in the memo; marks, scalars and empty tuples it does not.
 bool is_kept(PickleOp code) {

@@ -40,6 +40,10 @@ class PickleWriter {
     explicit PickleWriter(int protocol) : protocol_(protocol) {}
 
     PickleWriter& op(PickleOp code);
+    PickleWriter& none() { return op(PickleOp::none); }
+    PickleWriter& begin_dictionary() { return op(PickleOp::empty_dict).op(PickleOp::mark); }
+    /// Ends the dictionary that is an object's state.
+    PickleWriter& end_object() { return op(PickleOp::setitems).op(PickleOp::build); }
     /// Equal texts are one object within a `scope`: what came from another process is another
     /// object.
     PickleWriter& text(std::string_view value, std::string_view scope = {});

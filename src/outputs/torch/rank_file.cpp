@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <unordered_map>
-#include <utility>
 
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
@@ -48,7 +46,7 @@ void add_values(Node& node, const PlainValue& value) {
 }
 
 Node dictionaries_of(const TrainingSave& save, const TorchRankFile& file,
-                     const std::vector<OutputTensor>& tensors) {
+                     const OutputTensors& tensors) {
     Node top;
     if (auto* const found = find_value(save.beside, file.name)) {
         add_values(top, *found);
@@ -71,8 +69,7 @@ Node dictionaries_of(const TrainingSave& save, const TorchRankFile& file,
 
 class RankPickle {
   public:
-    RankPickle(const TrainingSave& save, const TorchRankFile& file,
-               const std::vector<OutputTensor>& tensors)
+    RankPickle(const TrainingSave& save, const TorchRankFile& file, const OutputTensors& tensors)
         : save_(save), file_(file), tensors_(tensors) {}
 
     TorchPickle written(const Node& top) && {
@@ -130,7 +127,7 @@ class RankPickle {
 
     const TrainingSave& save_;
     const TorchRankFile& file_;
-    const std::vector<OutputTensor>& tensors_;
+    const OutputTensors& tensors_;
     TorchPickle out_;
 };
 
@@ -143,7 +140,7 @@ void put_list(PickleWriter& out, const PlainValue& value) {
 }
 
 void put_numbered(PickleWriter& out, const PlainValue& value) {
-    out.op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.begin_dictionary();
     for (const std::size_t i : indices(value.items)) {
         put_value(out.integer(static_cast<std::int64_t>(i)), value.items[i]);
     }
@@ -151,7 +148,7 @@ void put_numbered(PickleWriter& out, const PlainValue& value) {
 }
 
 void put_entries(PickleWriter& out, const PlainValue& value) {
-    out.op(PickleOp::empty_dict).op(PickleOp::mark);
+    out.begin_dictionary();
     for (const auto& [key, entry] : value.entries) {
         put_value(out.text(key), entry);
     }
@@ -163,7 +160,7 @@ void put_entries(PickleWriter& out, const PlainValue& value) {
 void put_value(PickleWriter& out, const PlainValue& value) {
     switch (value.kind) {
         case PlainKind::none:
-            out.op(PickleOp::none);
+            out.none();
             break;
         case PlainKind::boolean:
             out.boolean(value.integer != 0);
@@ -190,7 +187,7 @@ void put_value(PickleWriter& out, const PlainValue& value) {
 }
 
 Archive rank_archive(const TrainingSave& save, const TorchRankFile& file,
-                     const std::vector<OutputTensor>& tensors) {
+                     const OutputTensors& tensors) {
     return {archive_name(file.name),
             RankPickle(save, file, tensors).written(dictionaries_of(save, file, tensors))};
 }

@@ -27,14 +27,14 @@ void put_value(PickleWriter& out, const PlainValue& value);
 /// Its whole archive. Dictionaries that hold tensors are OrderedDicts, as state_dict() makes them,
 /// others plain ones.
 Archive rank_archive(const TrainingSave& save, const TorchRankFile& file,
-                     const std::vector<OutputTensor>& tensors);
+                     const OutputTensors& tensors);
 
 /// Where tensors lie in the archives of one file after another. Hundreds of ranks in a row have
 /// tensors of the same names, types and shapes, and so archives that are laid out alike: the last
 /// layout is kept.
 class RankArchives {
   public:
-    RankArchives(const TrainingSave& save, const std::vector<OutputTensor>& tensors)
+    RankArchives(const TrainingSave& save, const OutputTensors& tensors)
         : save_(save), tensors_(tensors) {}
 
     /// Calls visit(tensor, offset) for each tensor of the file, in order; returns its size.
@@ -46,7 +46,7 @@ class RankArchives {
     void lay_out(const TorchRankFile& file);
 
     const TrainingSave& save_;
-    const std::vector<OutputTensor>& tensors_;
+    const OutputTensors& tensors_;
     std::optional<TorchRankFile> last_;
     std::string beside_;  ///< pickled: what the last one has before the tensors
     std::vector<std::pair<std::size_t, Bytes>> offsets_;  ///< by place in the last one's list

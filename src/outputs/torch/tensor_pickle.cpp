@@ -87,4 +87,8 @@ PickleWriter& put_object(PickleWriter& out, std::string_view module, std::string
     return out.global(module, name).op(PickleOp::empty_tuple).op(PickleOp::newobj);
 }
 
+PickleWriter& begin_object(PickleWriter& out, std::string_view module, std::string_view name) {
+    return put_object(out, module, name).begin_dictionary();
+}
+
 }  // namespace shardweld::outputs::torch

@@ -31,5 +31,7 @@ void put_ordered_dict(PickleWriter& out);
 
 /// An object of a class, made without arguments; its state is to follow.
 PickleWriter& put_object(PickleWriter& out, std::string_view module, std::string_view name);
+/// The same, up to the first entry of a dictionary that is its state.
+PickleWriter& begin_object(PickleWriter& out, std::string_view module, std::string_view name);
 
 }  // namespace shardweld::outputs::torch

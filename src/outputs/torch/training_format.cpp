@@ -19,10 +19,6 @@ using torch::TorchRankFile;
 /// What a framer holds for each tensor of a file: its records of the zip, twice, and its pickle.
 constexpr Bytes kFramedTensor = 4096;
 
-bool is_natural_before(const std::string& a, const std::string& b) {
-    return natural_less(a, b);
-}
-
 class TrainingFormat final : public OutputFormat {
   public:
     explicit TrainingFormat(TrainingSave save) : save_(std::move(save)) {
@@ -43,7 +39,7 @@ class TrainingFormat final : public OutputFormat {
 
     [[nodiscard]] bool states_checksums() const override { return true; }
 
-    [[nodiscard]] Placement place(const std::vector<OutputTensor>& tensors,
+    [[nodiscard]] Placement place(const OutputTensors& tensors,
                                   Bytes /*max_shard_size*/) const override {
         Placement placement;
         placement.format = this;
@@ -58,19 +54,14 @@ class TrainingFormat final : public OutputFormat {
     }
 
     [[nodiscard]] Framer framer() const override {
-        return
-            [this](Placement& placement, std::size_t at, const std::vector<OutputTensor>& tensors) {
-                const PlacedFile& placed = placement.files.at(at);
-                return frame_of({placed.name, rank_of(placed.name), placed.tensors}, tensors);
-            };
+        return [this](Placement& placement, std::size_t at, const OutputTensors& tensors) {
+            const PlacedFile& placed = placement.files.at(at);
+            return frame_of({placed.name, rank_of(placed.name), placed.tensors}, tensors);
+        };
     }
 
     [[nodiscard]] Memory memory(const Placement& placement) const override {
-        std::size_t largest = 0;
-        for (const PlacedFile& file : placement.files) {
-            largest = std::max(largest, file.tensors.size());
-        }
-        return {largest * kFramedTensor, 0};
+        return {placement.most_tensors() * kFramedTensor, 0};
     }
 
   private:
@@ -101,7 +92,7 @@ class TrainingFormat final : public OutputFormat {
                 add(file);
             }
         }
-        std::ranges::sort(more, is_natural_before);
+        std::ranges::sort(more, natural_less);
         save_.files.insert(save_.files.end(), more.begin(), more.end());
         for (const std::string& name : save_.files) {
             ranks_.emplace(name, static_cast<Index>(ranks_.size()));
@@ -112,8 +103,7 @@ class TrainingFormat final : public OutputFormat {
         return n_ranks_ > 0 ? ranks_.at(file) % n_ranks_ : ranks_.at(file);
     }
 
-    [[nodiscard]] std::vector<TorchRankFile> files_of(
-        const std::vector<OutputTensor>& tensors) const {
+    [[nodiscard]] std::vector<TorchRankFile> files_of(const OutputTensors& tensors) const {
         std::vector<TorchRankFile> files;
         for (const std::string& name : save_.files) {
             files.push_back({name, rank_of(name), {}});
@@ -133,15 +123,14 @@ class TrainingFormat final : public OutputFormat {
     }
 
     /// Puts a tensor behind those of the file that is made next.
-    static void place_tensor(std::uint32_t tensor, Bytes offset,
-                             const std::vector<OutputTensor>& tensors, PlacedFile& placed,
-                             Placement& placement) {
+    static void place_tensor(std::uint32_t tensor, Bytes offset, const OutputTensors& tensors,
+                             PlacedFile& placed, Placement& placement) {
         placement.slots[tensor] = {static_cast<std::uint32_t>(placement.files.size()), offset};
         placed.tensors.push_back(tensor);
         placement.tensor_bytes += tensors[tensor].bytes();
     }
 
-    void place_rank_files(const std::vector<OutputTensor>& tensors, Placement& placement) const {
+    void place_rank_files(const OutputTensors& tensors, Placement& placement) const {
         torch::RankArchives archives(save_, tensors);
         for (const TorchRankFile& file : files_of(tensors)) {
             PlacedFile placed;
@@ -153,7 +142,7 @@ class TrainingFormat final : public OutputFormat {
         }
     }
 
-    void place_shards(const std::vector<OutputTensor>& tensors, Placement& placement) const {
+    void place_shards(const OutputTensors& tensors, Placement& placement) const {
         torch::DcpContent content;
         for (const TorchRankFile& file : files_of(tensors)) {
             PlacedFile placed;
@@ -173,8 +162,7 @@ class TrainingFormat final : public OutputFormat {
         add_side_files(content, placement);
     }
 
-    [[nodiscard]] Frame frame_of(const TorchRankFile& file,
-                                 const std::vector<OutputTensor>& tensors) const {
+    [[nodiscard]] Frame frame_of(const TorchRankFile& file, const OutputTensors& tensors) const {
         torch::FrameBytes frame;
         if (!is_dcp()) {
             torch::rank_archive(save_, file, tensors).put_frame(0, frame);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "outputs/little_endian.hpp"
+
 namespace shardweld::outputs::torch {
 
 namespace {
@@ -28,9 +30,7 @@ class RecordFields {
 
   private:
     RecordFields& number(std::uint64_t value, unsigned size) {
-        for (unsigned i = 0; i < size; ++i) {
-            bytes_ += static_cast<char>((value >> (8 * i)) & 0xFFU);
-        }
+        append_number(bytes_, value, size);
         return *this;
     }
     std::string bytes_;

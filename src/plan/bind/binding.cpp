@@ -99,9 +99,34 @@ Bytes source_bytes(const Target& target, const Operand& operand) {
 }
 
 Bytes source_bytes(const Target& target) {
-    return std::accumulate(
-        target.operands.begin(), target.operands.end(), Bytes{0},
-        [&](Bytes sum, const Operand& operand) { return sum + source_bytes(target, operand); });
+    return add_up(target.operands,
+                  [&](const Operand& operand) { return source_bytes(target, operand); });
+}
+
+Bytes replica_bytes(const Target& target) {
+    return add_up(target.replicas,
+                  [&](const Operand& replica) { return source_bytes(target, replica); });
+}
+
+void Ledger::count(const Target& target) {
+    consumed += source_bytes(target);
+    replica += replica_bytes(target);
+}
+
+void Ledger::leave_out(const Target& target, const std::string& reason) {
+    const Bytes written = source_bytes(target);
+    const Bytes copies = replica_bytes(target);
+    consumed -= written;
+    replica -= copies;
+    ignore(target.name, reason, written + copies);
+}
+
+void Ledger::add(const Ledger& more) {
+    stored += more.stored;
+    consumed += more.consumed;
+    replica += more.replica;
+    padding += more.padding;
+    append_all(ignored, more.ignored);
 }
 
 void Ledger::ignore(const std::string& name, const std::string& reason, Bytes bytes) {

@@ -42,9 +42,7 @@ Error Mismatches::error_of(const MismatchKind& kind) {
     Error error = kind.first;
     return kind.n_others == 0
                ? error
-               : error.add_context("and " +
-                                   counted(static_cast<std::size_t>(kind.n_others), "other") +
-                                   " of this kind");
+               : error.add_context("and " + counted(kind.n_others, "other") + " of this kind");
 }
 
 Error Mismatches::all() const {

@@ -123,14 +123,6 @@ Target equal(const std::vector<Target*>& parts, std::size_t lead, std::vector<Op
     return one;
 }
 
-void add_ledger(const Ledger& more, Ledger& sum) {
-    sum.stored += more.stored;
-    sum.consumed += more.consumed;
-    sum.replica += more.replica;
-    sum.padding += more.padding;
-    append_all(sum.ignored, more.ignored);
-}
-
 /// Gives a input the tensors that it ties and another one has: a tied model's head is its
 /// embedding.
 void untie(MixInput& input, const std::set<std::string>& of_any) {
@@ -184,7 +176,7 @@ Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead) {
     all.logicals = inputs[lead].binding.logicals;
     all.n_predictions = inputs[lead].binding.n_predictions;
     for (MixInput& input : inputs) {
-        add_ledger(input.binding.ledger, all.ledger);
+        all.ledger.add(input.binding.ledger);
         for (Warning& warning : input.binding.warnings) {
             warning.text = input.name + ": " + warning.text;
             all.warnings.push_back(std::move(warning));

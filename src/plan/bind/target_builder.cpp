@@ -108,8 +108,8 @@ class TargetBuilder {
             if (found.n_stored > 0 && found.n_absent > 0) {
                 throw Error(ErrorCode::mismatch,
                             found.absent + " is not stored, but " +
-                                counted(static_cast<std::size_t>(found.n_stored), "tensor") +
-                                " of its kind, such as " + found.stored,
+                                counted(found.n_stored, "tensor") + " of its kind, such as " +
+                                found.stored,
                             "copy the files of the save again, or take an earlier one: this one "
                             "lost a tensor")
                     .set_detail(line->origin);

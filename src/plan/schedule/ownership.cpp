@@ -142,7 +142,7 @@ class Cutter {
 
 }  // namespace
 
-OutputSpace output_space_of(const std::vector<outputs::OutputTensor>& tensors,
+OutputSpace output_space_of(const outputs::OutputTensors& tensors,
                             const outputs::Placement& placement) {
     const auto strip_bytes = [](const outputs::OutputTensor& tensor) {
         return static_cast<Bytes>(tensor.strip) * size_of(tensor.dtype);

@@ -90,8 +90,8 @@ std::vector<int> choose_readers(const Visibility& visibility,
 
 /// The model's files as the choice's format packs them, and behind them those that some targets ask
 /// for by name (Target::file). Targets of one file stand together.
-outputs::Placement place(const std::vector<Target>& targets,
-                         const std::vector<outputs::OutputTensor>& tensors, const JobPlan& choice) {
+outputs::Placement place(const std::vector<Target>& targets, const outputs::OutputTensors& tensors,
+                         const JobPlan& choice) {
     if (std::ranges::all_of(targets, &std::string::empty, &Target::file)) {
         return choice.output_format->place(tensors, choice.max_shard_size);
     }
@@ -100,7 +100,7 @@ outputs::Placement place(const std::vector<Target>& targets,
     for (std::size_t begin = 0; begin < targets.size();) {
         const std::string& file = targets[begin].file;
         std::size_t end = begin;
-        std::vector<outputs::OutputTensor> part;
+        outputs::OutputTensors part;
         for (; end < targets.size() && targets[end].file == file; ++end) {
             const auto n = targets[end].n_outputs();
             part.insert(part.end(), tensors.begin() + static_cast<std::ptrdiff_t>(at),
@@ -260,8 +260,8 @@ bool folds(const std::vector<Target>& targets) {
         targets, [](const Target& target) { return target.fold || !target.folded.empty(); });
 }
 
-std::vector<outputs::OutputTensor> output_tensors(const std::vector<Target>& targets) {
-    std::vector<outputs::OutputTensor> tensors;
+outputs::OutputTensors output_tensors(const std::vector<Target>& targets) {
+    outputs::OutputTensors tensors;
     tensors.reserve(targets.size());
     for (const Target& target : targets) {
         for (std::uint32_t at = 0; at < target.n_outputs(); ++at) {

@@ -99,11 +99,6 @@ Bytes read_again(const Plan& plan) {
     return again;
 }
 
-Bytes replica_bytes(const Target& target) {
-    return add_up(target.replicas,
-                  [&](const Operand& replica) { return source_bytes(target, replica); });
-}
-
 }  // namespace
 
 std::size_t hidden_files(const Visibility& visibility, const std::vector<catalogue::File>& files) {
