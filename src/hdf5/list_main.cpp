@@ -130,12 +130,14 @@ class Lister {
         }
     }
 
+    std::exception_ptr failure;  ///< of a visit
+
+  private:
     void add(ListingEntry entry, const char* name) {
         out_.put(entry);
         out_.put(std::string(name));
     }
 
-  private:
     void add_dataset(hid_t dataset) {
         const std::string what = "cannot read a dataset's header";
         const Handle type = checked(H5Dget_type(dataset), H5Tclose, what);
@@ -197,18 +199,13 @@ class Lister {
 };
 
 /// What H5Literate calls; an exception must not cross the library.
-struct LinkVisit {
-    Lister lister;
-    std::exception_ptr failure;
-};
-
 herr_t visit(hid_t root, const char* name, const H5L_info_t* info, void* data) {
-    auto& visit = *static_cast<LinkVisit*>(data);
+    auto& lister = *static_cast<Lister*>(data);
     try {
-        visit.lister.add_link(root, name, info->type);
+        lister.add_link(root, name, info->type);
         return 0;
     } catch (...) {
-        visit.failure = std::current_exception();
+        lister.failure = std::current_exception();
         return -1;
     }
 }
@@ -220,10 +217,10 @@ herr_t visit(hid_t root, const char* name, const H5L_info_t* info, void* data) {
 void list(const char* path, ListingWriter& out) {
     keep_quiet();
     const Handle file = open_file(path);
-    LinkVisit data{Lister(out), nullptr};
-    const herr_t done = H5Literate(file.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &data);
-    if (data.failure) {
-        std::rethrow_exception(data.failure);
+    Lister lister(out);
+    const herr_t done = H5Literate(file.get(), H5_INDEX_NAME, H5_ITER_INC, nullptr, visit, &lister);
+    if (lister.failure) {
+        std::rethrow_exception(lister.failure);
     }
     checked(done, "cannot list its datasets");
 }

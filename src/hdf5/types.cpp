@@ -2,8 +2,6 @@
 
 #include <stdexcept>
 
-#include "fault.hpp"
-
 namespace shardweld::hdf5 {
 
 namespace {

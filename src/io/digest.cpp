@@ -1,8 +1,6 @@
 #include "digest.hpp"
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <new>
 #include <string_view>
 #include <vector>

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "core/index.hpp"
-#include "core/path.hpp"
 
 namespace shardweld::io {
 

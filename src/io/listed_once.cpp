@@ -45,7 +45,7 @@ const ListedOnce::Entries* ListedOnce::entries_of(const fs::path& directory) con
 const ListedOnce::Entries& ListedOnce::keep(const fs::path& directory, Entries entries) {
     ListedEntries& listing = listings_[key_of(directory)];
     listing.entries = std::move(entries);
-    for (std::size_t i = 0; i < listing.entries.size(); ++i) {
+    for (const std::size_t i : indices(listing.entries)) {
         listing.by_name[listing.entries[i].path().filename().string()] = i;
     }
     return listing.entries;

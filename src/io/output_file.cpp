@@ -2,7 +2,6 @@
 
 #include <cerrno>
 #include <limits>
-#include <utility>
 
 #include <fcntl.h>
 #include <sys/stat.h>

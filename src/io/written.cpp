@@ -113,7 +113,7 @@ std::optional<WrittenStretch> first_changed(const Directory& directory, const fs
     }
     Holes holes(file);
     std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i < stretches.size(); ++i) {
+    for (const std::size_t i : indices(stretches)) {
         const WrittenStretch& stretch = stretches[i];
         const bool is_sample = i % kEvery == 0 || i + 1 == stretches.size();
         if (!how.all && !is_sample && !holes.in(stretch)) {

@@ -48,7 +48,7 @@ class Comm {
     /// Bytes of `root` on every rank (any size, also beyond 2 GiB).
     virtual std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) = 0;
     /// Every rank's bytes, in rank order, on every rank.
-    virtual std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) = 0;
+    virtual std::vector<std::vector<std::byte>> all_gather(ByteView mine) = 0;
     virtual Index all_max(Index value) = 0;
     virtual Index all_sum(Index value) = 0;
 
@@ -56,8 +56,8 @@ class Comm {
     /// to_receive[r] is filled from rank r (own rank: copied). At most `limit` bytes travel between
     /// a pair in one step; returns the number of steps (the same on all ranks: ceil(largest message
     /// / limit), 0 when no rank sends). Counts above 2 GiB are safe.
-    virtual Index exchange(std::span<const std::span<const std::byte>> to_send,
-                           std::span<const std::span<std::byte>> to_receive, Bytes limit) = 0;
+    virtual Index exchange(std::span<const ByteView> to_send, std::span<const ByteSpan> to_receive,
+                           Bytes limit) = 0;
 
     /// Raises a flag that every rank soon sees in alarm(); local, never blocks. For phases in which
     /// ranks run freely.

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 #include <cstring>
-#include <string>
 
 #include "shardweld/error.hpp"
 

@@ -10,8 +10,8 @@ namespace shardweld::mpi {
 
 /// What one rank sends to and receives from each rank, by rank.
 struct Messages {
-    std::span<const std::span<const std::byte>> to_send;
-    std::span<const std::span<std::byte>> to_receive;
+    std::span<const ByteView> to_send;
+    std::span<const ByteSpan> to_receive;
 };
 
 /// The part of an exchange that concerns this rank alone: copies its message to itself.

@@ -20,14 +20,14 @@ class SerialComm final : public Comm {
     std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int /*root*/) override {
         return bytes;
     }
-    std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+    std::vector<std::vector<std::byte>> all_gather(ByteView mine) override {
         return {std::vector<std::byte>(mine.begin(), mine.end())};
     }
     Index all_max(Index value) override { return value; }
     Index all_sum(Index value) override { return value; }
 
-    Index exchange(std::span<const std::span<const std::byte>> to_send,
-                   std::span<const std::span<std::byte>> to_receive, Bytes limit) override {
+    Index exchange(std::span<const ByteView> to_send, std::span<const ByteSpan> to_receive,
+                   Bytes limit) override {
         const Messages messages{to_send, to_receive};
         if (const char* fault = fault_of(messages, limit, rank(), size())) {
             throw Error(ErrorCode::internal, fault);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "core/codec.hpp"
+#include "core/lists.hpp"
 
 #include "comm.hpp"
 
@@ -45,7 +46,7 @@ std::vector<T> gather(Comm& comm, T mine) {
     auto travelled = comm.all_gather(out.take());
     std::vector<T> all(travelled.size());
     const auto own = static_cast<std::size_t>(comm.rank());
-    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    for (const std::size_t rank : indices(all)) {
         const std::vector<std::byte> bytes = std::move(travelled[rank]);
         if (rank != own) {
             all[rank] = ByteReader(bytes).get<T>();

@@ -1,7 +1,5 @@
 #include "encoding.hpp"
 
-#include <algorithm>
-
 #include "core/lists.hpp"
 #include "shardweld/error.hpp"
 

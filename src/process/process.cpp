@@ -5,17 +5,14 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <functional>
 #include <spawn.h>
-#include <string>
-#include <string_view>
-#include <utility>
 
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "core/system.hpp"
 #include "core/text.hpp"
 
 extern char** environ;  // NOLINT: not every libc declares it, and it is as it is
@@ -44,7 +41,7 @@ class NotedSignals {
   public:
     NotedSignals() {
         stop_requested = 0;
-        for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+        for (const std::size_t i : indices(kStopSignals)) {
             struct sigaction noted {};
             noted.sa_handler = request_stop;
             ::sigaction(kStopSignals[i], nullptr, &before_[i]);
@@ -58,7 +55,7 @@ class NotedSignals {
         ::sigaction(SIGCHLD, &plain, &child_before_);
     }
     ~NotedSignals() {
-        for (std::size_t i = 0; i < kStopSignals.size(); ++i) {
+        for (const std::size_t i : indices(kStopSignals)) {
             ::sigaction(kStopSignals[i], &before_[i], nullptr);
         }
         ::sigaction(SIGCHLD, &child_before_, nullptr);
@@ -97,16 +94,6 @@ class Pipe {
     std::array<int, 2> ends_{-1, -1};
     bool is_open_ = false;
 };
-
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-    std::vector<char*> list;
-    list.reserve(texts.size() + 1);
-    for (const std::string& text : texts) {
-        list.push_back(const_cast<char*>(text.c_str()));  // NOLINT: exec's old interface
-    }
-    list.push_back(nullptr);
-    return list;
-}
 
 std::vector<std::string> whole_environment(const std::vector<std::string>& more,
                                            const std::vector<std::string>& withheld) {
@@ -156,7 +143,7 @@ std::optional<pid_t> start(const Process& process, int output) {
         whole_environment(process.environment, process.withheld);
     pid_t id = 0;
     const int failed = ::posix_spawn(&id, process.program.c_str(), &actions, &attributes,
-                                     pointers(words).data(), pointers(variables).data());
+                                     exec_words(words).data(), exec_words(variables).data());
     posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
     if (failed != 0) {
@@ -285,6 +272,20 @@ std::optional<Ending> run(const Process& process) {
 bool is_program(const fs::path& path) {
     std::error_code failed;
     return fs::is_regular_file(path, failed) && ::access(path.c_str(), X_OK) == 0;
+}
+
+std::vector<char*> exec_words(const std::vector<std::string>& words) {
+    std::vector<char*> list;
+    list.reserve(words.size() + 1);
+    for (const std::string& word : words) {
+        list.push_back(const_cast<char*>(word.c_str()));  // NOLINT: exec's old interface
+    }
+    list.push_back(nullptr);
+    return list;
+}
+
+std::optional<fs::path> find_program(const std::string& name) {
+    return find_program(name, variable("PATH").value_or(""));
 }
 
 std::optional<fs::path> find_program(const std::string& name, const std::string& path) {

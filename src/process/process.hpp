@@ -44,6 +44,11 @@ bool is_program(const fs::path& path);
 
 /// The first program of this name in a list of directories such as PATH's, absolute.
 std::optional<fs::path> find_program(const std::string& name, const std::string& path);
+/// The first one on PATH.
+std::optional<fs::path> find_program(const std::string& name);
+
+/// A command line as exec takes it, which ends in a null pointer. The words must outlive it.
+std::vector<char*> exec_words(const std::vector<std::string>& words);
 
 /// `text` as one word of a POSIX shell's command line, whatever bytes it has.
 std::string shell_word(const std::string& text);

@@ -37,7 +37,7 @@ constexpr std::array<std::string_view, 6> kTracesBeside = {
 /// The target of whose run something is a trace; "" if it is none.
 fs::path target_of(const fs::path& path) {
     const std::string name = path.filename().string();
-    if (std::ranges::count(kTracesInside, name) > 0) {
+    if (contains(kTracesInside, name)) {
         return path.parent_path();
     }
     for (const std::string_view trace : kTracesBeside) {

@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "core/path.hpp"
 #include "io/directory.hpp"
 
 #include "renames.hpp"

@@ -13,7 +13,6 @@
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
-#include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
@@ -65,7 +64,7 @@ void take_module(const nlohmann::json& module, ModuleList& found) {
         found.lost.push_back(path +
                              " (where modules.json has the model that is written beside it)");
     } else if (is_module_directory(path)) {
-        if (std::ranges::count(found.directories, path) == 0) {
+        if (!contains(found.directories, path)) {
             found.directories.push_back(path);
         }
     } else {

@@ -229,7 +229,7 @@ std::string made_generation_config(const models::Config& config) {
     return made.dump(2) + "\n";
 }
 
-Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
+Facts facts_of(const plan::Targets& targets, const std::set<std::string>& logicals,
                const models::Recipe& recipe) {
     Facts facts;
     facts.edits = recipe.config;

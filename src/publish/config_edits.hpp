@@ -43,7 +43,7 @@ std::string made_generation_config(const models::Config& config);
 bool is_codes(const std::string& name, DType dtype, const std::vector<Index>& shape);
 
 /// Facts of a list of targets; `to_token_classes` is the caller's to set.
-Facts facts_of(const std::vector<plan::Target>& targets, const std::set<std::string>& logicals,
+Facts facts_of(const plan::Targets& targets, const std::set<std::string>& logicals,
                const models::Recipe& recipe);
 
 /// The config with every field corrected that contradicts the facts. Fields that are right, and the

@@ -3,7 +3,6 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
-#include <optional>
 #include <utility>
 
 #include <fcntl.h>

@@ -1,7 +1,6 @@
 #include "run_facts.hpp"
 
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include <nlohmann/json.hpp>
@@ -14,7 +13,7 @@
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
 
-#include "appear.hpp"
+#include "renames.hpp"
 #include "target.hpp"
 #include "traces.hpp"
 

@@ -4,14 +4,12 @@
 #include <cerrno>
 #include <cstdio>
 #include <random>
-#include <vector>
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/error_of.hpp"
-#include "core/path.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/paths.hpp"
@@ -219,7 +217,7 @@ bool was_published(const fs::path& target, const fs::path& first) {
         }
         const std::string text = io::read_text(path);
         const auto numbers = split(text, '\n');
-        return std::ranges::count(numbers, number_of(whole)) > 0;
+        return contains(numbers, number_of(whole));
     });
 }
 

@@ -6,7 +6,6 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <string>
 
 #include <sys/stat.h>
 #include <unistd.h>

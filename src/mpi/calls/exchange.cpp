@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/lists.hpp"
+
 #include "calls.hpp"
 #include "transfer.hpp"
 
@@ -26,7 +28,7 @@ template <typename Spans>
 bool reach_fits_int(const Spans& spans, int rank) {
     std::uintptr_t lo = std::numeric_limits<std::uintptr_t>::max();
     std::uintptr_t hi = 0;
-    for (std::size_t r = 0; r < spans.size(); ++r) {
+    for (const std::size_t r : indices(spans)) {
         if (r != slot(rank) && !spans[r].empty()) {
             lo = std::min(lo, address_of(spans[r].data()));
             hi = std::max(hi, address_of(spans[r].data()) + spans[r].size());
@@ -45,7 +47,7 @@ class AlltoallvSide {
           base_(unused),
           counts_(spans.size()),
           starts_(spans.size()) {
-        for (std::size_t r = 0; r < spans.size(); ++r) {
+        for (const std::size_t r : indices(spans)) {
             if (r != rank_ && !spans[r].empty() && (base_ == unused || spans[r].data() < base_)) {
                 base_ = spans[r].data();
             }
@@ -53,7 +55,7 @@ class AlltoallvSide {
     }
 
     void move_to(std::size_t lo, std::size_t limit) {
-        for (std::size_t r = 0; r < spans_.size(); ++r) {
+        for (const std::size_t r : indices(spans_)) {
             const auto part = r == rank_ ? std::span<Byte>() : part_of(spans_[r], lo, limit);
             counts_[r] = static_cast<int>(part.size());
             starts_[r] =
@@ -127,7 +129,7 @@ void exchange_pairwise(MPI_Comm comm, const Messages& messages, std::size_t limi
 /// Bytes of the largest message to or from another rank.
 std::size_t largest_of(const Messages& messages, int rank) {
     std::size_t largest = 0;
-    for (std::size_t r = 0; r < messages.to_send.size(); ++r) {
+    for (const std::size_t r : indices(messages.to_send)) {
         if (r != slot(rank)) {
             largest =
                 std::max({largest, messages.to_send[r].size(), messages.to_receive[r].size()});

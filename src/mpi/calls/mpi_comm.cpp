@@ -215,7 +215,7 @@ class MpiComm final : public Comm {
         const Pulse::Wait wait(pulse(), "a broadcast");
         return mpi::broadcast(group_.get(), std::move(bytes), root);
     }
-    std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override {
+    std::vector<std::vector<std::byte>> all_gather(ByteView mine) override {
         const Pulse::Wait wait(pulse(), "what every rank has");
         return mpi::all_gather(group_.get(), mine);
     }
@@ -229,8 +229,8 @@ class MpiComm final : public Comm {
         reduce_in_place(group_.get(), {&value, 1}, MPI_SUM);
         return value;
     }
-    Index exchange(std::span<const std::span<const std::byte>> to_send,
-                   std::span<const std::span<std::byte>> to_receive, Bytes limit) override {
+    Index exchange(std::span<const ByteView> to_send, std::span<const ByteSpan> to_receive,
+                   Bytes limit) override {
         const Pulse::Wait wait(pulse(), "an exchange of tensor bytes");
         return mpi::exchange(group_.get(), {to_send, to_receive}, limit);
     }

@@ -4,6 +4,8 @@
 #include <new>
 #include <numeric>
 
+#include "core/lists.hpp"
+
 #include "calls.hpp"
 
 namespace shardweld::mpi {
@@ -27,7 +29,7 @@ void allocate_together(MPI_Comm comm, const char* what, F&& allocate) {
     }
 }
 
-void broadcast_pieces(MPI_Comm comm, std::span<std::byte> bytes, int root, Bytes piece) {
+void broadcast_pieces(MPI_Comm comm, ByteSpan bytes, int root, Bytes piece) {
     for (std::size_t lo = 0; lo < bytes.size(); lo += piece) {
         const auto part = bytes.subspan(lo, std::min<std::size_t>(piece, bytes.size() - lo));
         check(MPI_Bcast(part.data(), static_cast<int>(part.size()), MPI_BYTE, root, comm),
@@ -35,8 +37,7 @@ void broadcast_pieces(MPI_Comm comm, std::span<std::byte> bytes, int root, Bytes
     }
 }
 
-std::vector<std::vector<std::byte>> gather_in_one_call(MPI_Comm comm,
-                                                       std::span<const std::byte> mine,
+std::vector<std::vector<std::byte>> gather_in_one_call(MPI_Comm comm, ByteView mine,
                                                        std::span<const Index> sizes) {
     std::vector<int> counts(sizes.size());
     std::vector<int> starts(sizes.size());
@@ -55,14 +56,13 @@ std::vector<std::vector<std::byte>> gather_in_one_call(MPI_Comm comm,
     check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, together.data(),
                          counts.data(), starts.data(), MPI_BYTE, comm),
           "MPI_Allgatherv");
-    for (std::size_t rank = 0; rank < apart.size(); ++rank) {
+    for (const std::size_t rank : indices(apart)) {
         std::copy_n(together.begin() + starts[rank], counts[rank], apart[rank].begin());
     }
     return apart;
 }
 
-std::vector<std::vector<std::byte>> gather_by_broadcasts(MPI_Comm comm,
-                                                         std::span<const std::byte> mine,
+std::vector<std::vector<std::byte>> gather_by_broadcasts(MPI_Comm comm, ByteView mine,
                                                          std::span<const Index> sizes,
                                                          Bytes piece) {
     std::vector<std::vector<std::byte>> all;
@@ -90,8 +90,7 @@ std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, in
     return bytes;
 }
 
-std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, std::span<const std::byte> mine,
-                                               Bytes piece) {
+std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, ByteView mine, Bytes piece) {
     std::vector<Index> sizes(slot(size_of_group(comm)));
     sizes[slot(rank_in_group(comm))] = std::ssize(mine);
     reduce_in_place(comm, sizes, MPI_MAX);

@@ -23,7 +23,7 @@ std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, in
 
 /// Every rank's bytes in rank order; one call when all of them together fit `piece`, else one
 /// broadcast per rank. Collective. Error(memory) on all ranks when one cannot hold them.
-std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, std::span<const std::byte> mine,
+std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, ByteView mine,
                                                Bytes piece = kPieceBytes);
 
 /// How the bytes of a step travel.

@@ -1,5 +1,7 @@
 #include "registry.hpp"
 
+#include "core/lists.hpp"
+
 namespace shardweld {
 
 const std::vector<EncodingFacts>& all_encodings() {
@@ -9,7 +11,7 @@ const std::vector<EncodingFacts>& all_encodings() {
     rows.insert(rows.end(), numeric::encodings::file.begin(), numeric::encodings::file.end());
         SHARDWELD_ENCODINGS(SHARDWELD_ROWS)
 #undef SHARDWELD_ROWS
-        for (std::size_t i = 0; i < rows.size(); ++i) {
+        for (const std::size_t i : indices(rows)) {
             rows[i].encoding = static_cast<Encoding>(i);
         }
         return rows;
