@@ -1,6 +1,5 @@
 // shardweld-mount: the command mount, which is linked with libfuse3 and therefore a program of its
 // own.
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -28,10 +27,10 @@
 #include "app/settings/option_value.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
-#include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "mpi/comm.hpp"
 #include "plan/plan.hpp"
+#include "process/process.hpp"
 #include "shardweld/error.hpp"
 
 #include "mount_point.hpp"
@@ -55,8 +54,8 @@ app::Job job_of(app::Job job) {
     if (!job.run.memory_limit) {
         job.run.memory_limit = kReaderMemory;
     }
-    job.mount.cache_limit = job.mount.cache_limit.value_or(kCache);
-    if (*job.mount.cache_limit < kLeastCache) {
+    job.run.cache_limit = job.run.cache_limit.value_or(kCache);
+    if (*job.run.cache_limit < kLeastCache) {
         app::refuse("--cache_limit is less than 16MiB", "give 16MiB or more, or leave it out");
     }
     return job;
@@ -136,9 +135,8 @@ int next_of(const sigset_t& signals) {
 
 /// Runs a program while the model can be read, and returns its code. A terminal's Ctrl-C reaches it
 /// by itself.
-int run(std::vector<std::string> words, const sigset_t& signals, const sigset_t& before) {
-    auto pointers = collect_list<char*>(words, [](std::string& word) { return word.data(); });
-    pointers.push_back(nullptr);
+int run(const std::vector<std::string>& words, const sigset_t& signals, const sigset_t& before) {
+    const std::vector<char*> pointers = process::exec_words(words);
     const pid_t child = forked();
     if (child == 0) {
         (void)::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -177,8 +175,8 @@ int mount(const app::Job& asked) {
         log.keep(std::make_shared<app::RankLog>(*job.run.log_dir, 0));
     }
     const fs::path point = checked_point(job);
-    const int waiting = job.mount.is_daemon ? go_to_background() : -1;
-    app::Unwritten model(mpi::serial_comm(), job, log, true);
+    const int waiting = job.run.is_daemon ? go_to_background() : -1;
+    app::Unwritten model(mpi::serial_comm(), job, log);
     app::report_plans(model.run(), model.merge());
     if (const auto problems =
             app::strict_problems(model.run(), model.run().report->outputs.front());
@@ -193,32 +191,26 @@ int mount(const app::Job& asked) {
         const std::lock_guard lock(speaking);
         log.error(error);
     };
-    const auto& stamps = model.merge().input.stamps;
-    const Index newest =
-        stamps.empty() ? 0 : std::ranges::max(stamps, {}, &io::FileStamp::modified_ns).modified_ns;
     sigset_t before;
     const sigset_t signals = blocked_signals(before);
-    const Server server(
-        files,
-        {{".shardweld/report.json", [&](const GivesUp&) { return proof.told(); }},
-         {".shardweld/verify", [&](const GivesUp& gives_up) { return proof.prove(gives_up); }}},
-        job, point, newest, on_failure, [] { (void)::kill(::getpid(), kUnmounted); });
+    const Server server(files, proof, job, point, on_failure,
+                        [] { (void)::kill(::getpid(), kUnmounted); });
     log.info(app::Headline{"mounted", point.string(), ready_text(files, model.output())});
-    if (job.mount.ready) {
-        write_ready(*job.mount.ready);
+    if (job.run.ready) {
+        write_ready(*job.run.ready);
     }
     if (waiting >= 0) {
         leave_terminal(waiting);
     }
     int code = 0;
-    if (!job.mount.program.empty()) {
-        code = run(job.mount.program, signals, before);
+    if (!job.run.program.empty()) {
+        code = run(job.run.program, signals, before);
     } else {
         while (next_of(signals) == SIGCHLD) {
         }
     }
-    if (job.mount.ready) {
-        fs::remove(*job.mount.ready);
+    if (job.run.ready) {
+        fs::remove(*job.run.ready);
     }
     return code;
 }

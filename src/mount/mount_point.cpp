@@ -36,7 +36,7 @@ void require_fuse() {
                       "load the kernel's module (modprobe fuse), or give the container the device "
                       "(--device /dev/fuse --cap-add SYS_ADMIN)");
     }
-    if (!is_root && !process::find_program("fusermount3", variable("PATH").value_or(""))) {
+    if (!is_root && !process::find_program("fusermount3")) {
         refuse_system("there is no fusermount3 on PATH, by which users mount",
                       "install it (Debian: fuse3)");
     }

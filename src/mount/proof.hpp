@@ -11,7 +11,6 @@
 #include "execute/record_check.hpp"
 #include "shardweld/error.hpp"
 
-#include "server.hpp"
 #include "unwritten_files.hpp"
 
 namespace shardweld::mount {

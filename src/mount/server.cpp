@@ -30,6 +30,9 @@ namespace {
 
 using Text = std::string;  // for who has opened it
 
+/// Files whose texts are made when they are opened, by Proof::told and Proof::prove. Their
+/// directory, with a dot in front, is not listed.
+constexpr std::array kTold{".shardweld/report.json", ".shardweld/verify"};
 // Nothing of a mount changes.
 constexpr double kForEver_s = 86400;
 constexpr unsigned kRequest = 1U << 20U;
@@ -66,8 +69,7 @@ std::string options_of(const app::Job& job, bool ends_with_process) {
     const std::string source = io::resolved(job.inputs.front().directory).string();
     return "ro,nosuid,nodev,default_permissions,subtype=shardweld,max_read=" +
            std::to_string(kRequest) + ",fsname=" + in_option(source) +
-           (job.mount.is_for_all ? ",allow_other" : "") +
-           (ends_with_process ? ",auto_unmount" : "");
+           (job.run.is_for_all ? ",allow_other" : "") + (ends_with_process ? ",auto_unmount" : "");
 }
 
 /// The kernel asks for 128 KiB at a time unless root says otherwise. What cannot be had is done
@@ -84,23 +86,22 @@ void widen_read_ahead(const fs::path& point) {
 
 }  // namespace
 
-Server::Server(UnwrittenFiles& files, std::vector<ToldFile> told, const app::Job& job,
-               fs::path point, Index modified_ns, std::function<void(const Error&)> on_failure,
-               std::function<void()> on_end)
+Server::Server(UnwrittenFiles& files, Proof& proof, const app::Job& job, fs::path point,
+               std::function<void(const Error&)> on_failure, std::function<void()> on_end)
     : files_(files),
-      told_(std::move(told)),
+      proof_(proof),
       job_(job),
       point_(std::move(point)),
-      modified_ns_(modified_ns),
+      modified_ns_(files.modified_ns()),
       on_failure_(std::move(on_failure)),
       on_end_(std::move(on_end)),
       tree_(1),
-      strips_(files, job.mount.cache_limit.value()) {
-    for (std::size_t at = 0; at < files_.files().size(); ++at) {
+      strips_(files, job.run.cache_limit.value()) {
+    for (const std::size_t at : indices(files_.files())) {
         add(files_.files()[at].name, at);
     }
-    for (std::size_t at = 0; at < told_.size(); ++at) {
-        add(told_[at].name, files_.files().size() + at);
+    for (const std::size_t at : indices(kTold)) {
+        add(kTold[at], files_.files().size() + at);
     }
     ::fuse_set_log_func(keep_said);
     // Where that is possible, the mount ends with the process however this ends.
@@ -210,10 +211,11 @@ const fuse_lowlevel_ops& Server::operations() {
     return table;
 }
 
-const ToldFile* Server::told_at(std::uint64_t number) const {
+/// The place of a file among kTold; nullopt: it is none of them.
+std::optional<std::size_t> Server::told_at(std::uint64_t number) const {
     const std::size_t n_files = files_.files().size();
     const auto& file = at(number).file;
-    return file && *file >= n_files ? &told_[*file - n_files] : nullptr;
+    return file && *file >= n_files ? std::optional(*file - n_files) : std::nullopt;
 }
 
 fuse_entry_param Server::entry_of(std::uint64_t number) const {
@@ -230,7 +232,7 @@ fuse_entry_param Server::entry_of(std::uint64_t number) const {
     status.st_uid = ::getuid();
     status.st_gid = ::getgid();
     status.st_blksize = kRequest;
-    if (file && told_at(number) == nullptr) {
+    if (file && !told_at(number)) {
         status.st_size = static_cast<off_t>(files_.files()[*file].size);
     }
     status.st_blocks = (status.st_size + kBlock - 1) / kBlock;
@@ -282,9 +284,11 @@ void Server::open(fuse_req_t request, std::uint64_t number, fuse_file_info* open
         return;
     }
     std::unique_ptr<Text> text;
-    if (const ToldFile* const told = told_at(number)) {
+    if (const auto told = told_at(number)) {
         const auto gives_up = [&] { return is_over_ || ::fuse_req_interrupted(request) != 0; };
-        const auto failure = error_of([&] { text = std::make_unique<Text>(told->text(gives_up)); });
+        const auto failure = error_of([&] {
+            text = std::make_unique<Text>(*told == 0 ? proof_.told() : proof_.prove(gives_up));
+        });
         if (failure) {
             fail({request, number}, *failure);
             return;
@@ -327,7 +331,7 @@ void Server::read(const PendingRead& asked) {
 void Server::answer(Index ticket, const PendingRead& asked) {
     thread_local execute::Buffer buffer;
     const std::size_t file = *at(asked.number).file;
-    std::span<std::byte> bytes;
+    ByteSpan bytes;
     const auto failure = error_of([&] {
         bytes = buffer.get(asked.end - asked.begin);
         strips_.read(file, asked.begin, bytes);

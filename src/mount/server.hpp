@@ -20,6 +20,7 @@
 #include "core/path.hpp"
 #include "shardweld/error.hpp"
 
+#include "proof.hpp"
 #include "strips.hpp"
 #include "unwritten_files.hpp"
 
@@ -31,22 +32,15 @@ struct fuse_session;
 
 namespace shardweld::mount {
 
-/// A file whose text is made when it is opened. Its directory, with a dot in front, is not listed.
-struct ToldFile {
-    std::string name;  ///< ".shardweld/report.json"
-    std::function<std::string(const GivesUp&)> text;
-};
-
 /// A mount, from its construction to its destruction. Its threads begin with the signals that the
 /// constructing one lets through.
 class Server {
   public:
-    /// Mounts at `point`, as the job asks for it, and answers. `modified_ns`: of all files, since
-    /// 1970. `on_failure` is told of reads that failed, by any thread, and `on_end` that somebody
-    /// has unmounted it, by another. Error(unsupported) where it cannot be mounted.
-    Server(UnwrittenFiles& files, std::vector<ToldFile> told, const app::Job& job, fs::path point,
-           Index modified_ns, std::function<void(const Error&)> on_failure,
-           std::function<void()> on_end);
+    /// Mounts at `point`, as the job asks for it, and answers. `on_failure` is told of reads that
+    /// failed, by any thread, and `on_end` that somebody has unmounted it, by another.
+    /// Error(unsupported) where it cannot be mounted.
+    Server(UnwrittenFiles& files, Proof& proof, const app::Job& job, fs::path point,
+           std::function<void(const Error&)> on_failure, std::function<void()> on_end);
     ~Server();
     Server(const Server&) = delete;
     Server& operator=(const Server&) = delete;
@@ -56,7 +50,7 @@ class Server {
     struct TreeNode {
         fs::path path = {};                    ///< below the root
         std::uint64_t parent = 1;              ///< the root is its own
-        std::optional<std::size_t> file = {};  ///< those of files_, then told_; none: a directory
+        std::optional<std::size_t> file = {};  ///< those of files_, then kTold; none: a directory
     };
     /// A read that nobody has answered yet.
     struct PendingRead {
@@ -71,7 +65,7 @@ class Server {
 
     std::uint64_t add(const fs::path& path, std::optional<std::size_t> file);
     [[nodiscard]] const TreeNode& at(std::uint64_t number) const { return tree_[number - 1]; }
-    [[nodiscard]] const ToldFile* told_at(std::uint64_t number) const;
+    [[nodiscard]] std::optional<std::size_t> told_at(std::uint64_t number) const;
     [[nodiscard]] fuse_entry_param entry_of(std::uint64_t number) const;
 
     bool try_to_mount(bool ends_with_process);
@@ -85,7 +79,7 @@ class Server {
     void watch();
 
     UnwrittenFiles& files_;
-    std::vector<ToldFile> told_;
+    Proof& proof_;
     const app::Job& job_;
     fs::path point_;
     Index modified_ns_;

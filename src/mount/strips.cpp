@@ -8,7 +8,7 @@
 
 namespace shardweld::mount {
 
-void Strips::read(std::size_t file, Bytes offset, std::span<std::byte> out) {
+void Strips::read(std::size_t file, Bytes offset, ByteSpan out) {
     if (!files_.files()[file].in_strips) {
         files_.read(file, offset, out);
         return;

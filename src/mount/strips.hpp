@@ -25,7 +25,7 @@ class Strips {
     Strips(UnwrittenFiles& files, Bytes limit) : files_(files), n_most_(limit / kStrip) {}
 
     /// UnwrittenFiles::read.
-    void read(std::size_t file, Bytes offset, std::span<std::byte> out);
+    void read(std::size_t file, Bytes offset, ByteSpan out);
 
   private:
     using Key = std::pair<std::size_t, Bytes>;  ///< a file, and where the strip begins

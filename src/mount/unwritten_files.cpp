@@ -28,7 +28,7 @@ bool is_turned(const plan::Target& target) {
 }
 
 /// Copies what `from`, at `begin`, has of `out`, at `offset`.
-void overlay(Bytes begin, std::span<const std::byte> from, Bytes offset, std::span<std::byte> out) {
+void overlay(Bytes begin, ByteView from, Bytes offset, ByteSpan out) {
     const Bytes lo = std::max(begin, offset);
     const Bytes hi = std::min(begin + from.size(), offset + out.size());
     if (lo < hi) {
@@ -56,6 +56,12 @@ UnwrittenFiles::UnwrittenFiles(app::Unwritten& model, const std::string& card) :
     }
 }
 
+Index UnwrittenFiles::modified_ns() const {
+    const auto& stamps = model_.merge().input.stamps;
+    return stamps.empty() ? 0
+                          : std::ranges::max(stamps, {}, &io::FileStamp::modified_ns).modified_ns;
+}
+
 /// Places that a library has to tell are asked for at once.
 void UnwrittenFiles::settle_frames() {
     app::Output& output = model_.output();
@@ -66,7 +72,7 @@ void UnwrittenFiles::settle_frames() {
         tensors_ = plan::output_tensors(output.plan.targets);
     }
     if (!placement.is_settled) {
-        for (std::size_t at = 0; at < placement.files.size(); ++at) {
+        for (const std::size_t at : indices(placement.files)) {
             frames_.emplace_front(
                 at, std::make_shared<outputs::Frame>(framer_(placement, at, tensors_)));
         }
@@ -97,7 +103,7 @@ void UnwrittenFiles::add_asset(publish::Asset asset) {
     assets_.push_back(std::move(asset));
 }
 
-void UnwrittenFiles::read(std::size_t file, Bytes offset, std::span<std::byte> out) {
+void UnwrittenFiles::read(std::size_t file, Bytes offset, ByteSpan out) {
     if (file < held_.size()) {
         read_made(file, offset, out);
         return;
@@ -122,7 +128,7 @@ Bytes UnwrittenFiles::end_of(std::uint32_t tensor) const {
     return begin_of(tensor) + model_.plan().tensor(tensor).bytes();
 }
 
-void UnwrittenFiles::read_made(std::size_t file, Bytes offset, std::span<std::byte> out) {
+void UnwrittenFiles::read_made(std::size_t file, Bytes offset, ByteSpan out) {
     const std::vector<std::uint32_t>& held = held_[file];
     const Bytes end = offset + out.size();
     auto next = std::ranges::upper_bound(held, offset, {},
@@ -142,7 +148,7 @@ void UnwrittenFiles::read_made(std::size_t file, Bytes offset, std::span<std::by
 }
 
 /// Bytes of a tensor from its byte `begin` on, which may lie inside an element.
-void UnwrittenFiles::read_tensor(std::uint32_t tensor, Bytes begin, std::span<std::byte> out) {
+void UnwrittenFiles::read_tensor(std::uint32_t tensor, Bytes begin, ByteSpan out) {
     const plan::WrittenTensor& written = model_.plan().tensor(tensor);
     const Bytes size = size_of(written.dtype);
     const Bytes first = begin / size;
@@ -162,7 +168,7 @@ void UnwrittenFiles::read_tensor(std::uint32_t tensor, Bytes begin, std::span<st
 }
 
 /// What is no tensor's.
-void UnwrittenFiles::fill_between(std::size_t file, Bytes offset, std::span<std::byte> out) {
+void UnwrittenFiles::fill_between(std::size_t file, Bytes offset, ByteSpan out) {
     std::ranges::fill(out, std::byte{});
     if (const auto frame = frame_of(file)) {
         for (const outputs::FileBytes& part : frame->parts) {
@@ -175,7 +181,7 @@ void UnwrittenFiles::fill_between(std::size_t file, Bytes offset, std::span<std:
 }
 
 /// Checksums of tensors that a part of a frame states, which are known when the tensors are read.
-void UnwrittenFiles::put_sums(const outputs::Frame& frame, Bytes offset, std::span<std::byte> out) {
+void UnwrittenFiles::put_sums(const outputs::Frame& frame, Bytes offset, ByteSpan out) {
     const Bytes end = offset + out.size();
     std::set<Bytes> wanted;  // by those of digits that follow from them
     for (const outputs::ChecksumText& text : frame.texts) {

@@ -7,7 +7,6 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -42,22 +41,24 @@ class UnwrittenFiles {
     UnwrittenFiles(app::Unwritten& model, const std::string& card);
 
     [[nodiscard]] const std::vector<ServedFile>& files() const { return files_; }
+    /// When the newest of the files was written that they are made of, since 1970.
+    [[nodiscard]] Index modified_ns() const;
     [[nodiscard]] Bytes bytes() const { return add_up(files_, &ServedFile::size); }
 
     /// Fills `out` from `offset` of a file, which ends behind it. Error(io) where a source is no
     /// longer what it was, Error(corrupt) where it is damaged, as far as that was seen.
-    void read(std::size_t file, Bytes offset, std::span<std::byte> out);
+    void read(std::size_t file, Bytes offset, ByteSpan out);
 
   private:
     void settle_frames();
     void add_tensor_file(std::size_t at);
     void add_asset(publish::Asset asset);
-    void read_made(std::size_t file, Bytes offset, std::span<std::byte> out);
-    void read_tensor(std::uint32_t tensor, Bytes begin, std::span<std::byte> out);
+    void read_made(std::size_t file, Bytes offset, ByteSpan out);
+    void read_tensor(std::uint32_t tensor, Bytes begin, ByteSpan out);
     [[nodiscard]] Bytes begin_of(std::uint32_t tensor) const;
     [[nodiscard]] Bytes end_of(std::uint32_t tensor) const;
-    void fill_between(std::size_t file, Bytes offset, std::span<std::byte> out);
-    void put_sums(const outputs::Frame& frame, Bytes offset, std::span<std::byte> out);
+    void fill_between(std::size_t file, Bytes offset, ByteSpan out);
+    void put_sums(const outputs::Frame& frame, Bytes offset, ByteSpan out);
     std::shared_ptr<const outputs::Frame> frame_of(std::size_t file);
     std::uint32_t sum_of(std::uint32_t tensor);
 
@@ -66,8 +67,8 @@ class UnwrittenFiles {
     std::vector<std::vector<std::uint32_t>> held_;  ///< tensors in those, by offset
     std::vector<publish::Asset> assets_;            ///< the others
     outputs::Framer framer_;
-    std::vector<outputs::OutputTensor> tensors_;  ///< for it
-    std::mutex mutex_;                            ///< of all below
+    outputs::OutputTensors tensors_;  ///< for it
+    std::mutex mutex_;                ///< of all below
     std::list<std::pair<std::size_t, std::shared_ptr<const outputs::Frame>>> frames_;
     std::map<std::uint32_t, std::uint32_t> sums_;  ///< CRC-32 by tensor, where frames state them
 };

@@ -20,7 +20,7 @@ WrittenOutput written_output(const app::RunReport& run, const app::OutputReport&
     WrittenOutput output;
     output.directory = report.asked.directory;
     for (const app::FileEntry& file : report.files) {
-        if (std::ranges::count(report.side_files, file.name) > 0) {
+        if (contains(report.side_files, file.name)) {
             continue;
         }
         output.files.push_back(file.name);

@@ -85,7 +85,7 @@ class OpenModel::State {
     State(const Request& request, Events& events) {
         auto alone = mpi::serial_comm();
         app::Job job = job_for(*alone, request);
-        model_.emplace(std::move(alone), std::move(job), app::Log(events, true), false,
+        model_.emplace(std::move(alone), std::move(job), app::Log(events, true),
                        [](const Output& output) { require_readable(output.plan); });
         for (const outputs::PlacedFile& file : plan().placement.files) {
             for (const std::uint32_t target : file.tensors) {

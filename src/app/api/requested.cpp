@@ -21,8 +21,7 @@ namespace {
 /// The command line's own: where it is told what goes on, and what becomes of the output.
 bool is_of_command_line(const OptionRow& row) {
     constexpr std::array kNames{"local_dir", "also", "log_dir", "done", "json"};
-    return row.touches == Touches::loudness || row.group == "Upload" ||
-           std::ranges::count(kNames, row.name) > 0;
+    return row.touches == Touches::loudness || row.group == "Upload" || contains(kNames, row.name);
 }
 
 /// A zero byte ends a text for the system, which would take another path than the one named.
@@ -40,7 +39,7 @@ bool may_be_given(const OptionRow& row, Command command) {
     const bool is_of_merge = command == Command::plan || command == Command::test;
     return !is_of_command_line(row) &&
            (row.is_taken_by(command) || (is_of_merge && row.is_taken_by(Command::merge)) ||
-            std::ranges::count(row_for(command).others, row.name) > 0);
+            contains(row_for(command).others, row.name));
 }
 
 /// Those of the request's options that the job's command has a use for.
@@ -68,7 +67,7 @@ GivenTexts taken(const OptionTexts& options, Command command) {
                    "leave it out, or give \"true\"");
         }
         require_text(name, text);
-        if (row->is_taken_by(command) || std::ranges::count(taker.others, name) > 0) {
+        if (row->is_taken_by(command) || contains(taker.others, name)) {
             given.emplace(name, text);
         }
     }

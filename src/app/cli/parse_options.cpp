@@ -3,12 +3,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "app/runtime/external.hpp"
-#include "app/settings/job.hpp"
 #include "app/settings/nearest.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/settle.hpp"
@@ -154,8 +151,7 @@ class Splitter {
     Splitter(const CommandRow& command, const std::vector<std::string>& words)
         : command_(command),
           words_(words),
-          is_of_merge_(command.command == Command::test &&
-                       std::ranges::count(words, "--of_merge") > 0) {
+          is_of_merge_(command.command == Command::test && contains(words, "--of_merge")) {
         while (at_ < words_.size()) {
             const std::string& word = words_[at_++];
             if (word == "--") {
@@ -204,7 +200,7 @@ class Splitter {
     std::string next_value(const OptionRow& row) {
         std::string next = at_ < words_.size() ? words_[at_] : "";
         const bool is_value = row.may_lack_value()
-                                  ? std::ranges::count(row.set.words, next) > 0
+                                  ? contains(row.set.words, next)
                                   : !next.starts_with("--") && !is_letters(next, command_);
         if (is_value) {
             ++at_;
@@ -383,7 +379,7 @@ Job parse_options(const std::vector<std::string>& arguments) {
         command.command == Command::merge || command.command == Command::plan;
     Splitter split(command, rest);
     job.given = std::move(split.given);
-    job.mount.program = std::move(split.program);
+    job.run.program = std::move(split.program);
     if (job.has("average") || job.has("task_arithmetic")) {
         place_checkpoints(command, job, split.others);
     }

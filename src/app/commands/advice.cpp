@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/messages/table.hpp"
 #include "app/survey/in_turns.hpp"
 #include "core/text.hpp"
 #include "process/process.hpp"
@@ -111,8 +110,6 @@ std::size_t knee_of(const std::vector<Forecast>& forecasts) {
     return knee;
 }
 
-using Cells = std::vector<std::vector<std::string>>;
-
 std::string remark(const Advice& advice, std::size_t i) {
     const std::string planned = i == advice.planned ? " planned above" : "";
     return planned + (i == advice.knee ? " <- best" : "");
@@ -125,7 +122,7 @@ std::string sweep_table(const Advice& advice) {
     }
     Cells cells{{"ranks", "nodes", "time", "metadata", "read", "exchange", "write", "limit",
                  "rank's memory"}};
-    for (std::size_t i = 0; i < advice.forecasts.size(); ++i) {
+    for (const std::size_t i : indices(advice.forecasts)) {
         const Forecast& one = advice.forecasts[i];
         cells.push_back(
             {std::to_string(one.n_ranks), std::to_string(one.n_nodes),
@@ -154,8 +151,7 @@ std::string shares_table(const std::vector<std::pair<const char*, Value>>& parts
 }
 
 std::string time_text(const Forecast& one) {
-    return "where the time of " + counted(static_cast<std::size_t>(one.n_ranks), "rank") +
-           " goes\n" +
+    return "where the time of " + counted(one.n_ranks, "rank") + " goes\n" +
            shares_table<double>({{"starting", kStart_s},
                                  {"metadata and planning", one.metadata_s},
                                  {"reading", one.time.read_s},
@@ -195,9 +191,8 @@ std::string total_text(const Forecast& one, const Advice& advice) {
 /// "8 on 1 node: 24 s to 2.1 h (...), 310 MB a rank, 2.48 GB a node".
 std::string forecast_text(const Forecast& one, const Advice& advice) {
     const int on_node = (one.n_ranks + one.n_nodes - 1) / one.n_nodes;
-    return std::to_string(one.n_ranks) + " on " +
-           counted(static_cast<std::size_t>(one.n_nodes), "node") + ": " + total_text(one, advice) +
-           ", " + human_bytes(one.peak) + " of memory a rank" +
+    return std::to_string(one.n_ranks) + " on " + counted(one.n_nodes, "node") + ": " +
+           total_text(one, advice) + ", " + human_bytes(one.peak) + " of memory a rank" +
            (on_node > 1 ? ", " + human_bytes(one.peak * static_cast<Bytes>(on_node)) + " a node"
                         : "");
 }
@@ -278,21 +273,21 @@ std::string advice_text(const Advice& advice, const MemoryForecast& memory) {
 }
 
 nlohmann::ordered_json advice_json(const Advice& advice) {
-    using nlohmann::ordered_json;
-    const auto forecasts = collect_list(advice.forecasts, [](const Forecast& one) -> ordered_json {
-        return {{"ranks", one.n_ranks},
-                {"nodes", one.n_nodes},
-                {"strategy", std::string(plan::name_of(one.strategy))},
-                {"total_s", one.time.total_s},
-                {"slow_s", one.slow_s},
-                {"metadata_s", one.metadata_s},
-                {"read_s", one.time.read_s},
-                {"exchange_s", one.time.exchange_s},
-                {"copy_s", one.time.copy_s},
-                {"write_s", one.time.write_s},
-                {"limit", plan::name_of(one.limit)},
-                {"peak_bytes", one.peak}};
-    });
+    const auto forecasts =
+        collect_list(advice.forecasts, [](const Forecast& one) -> nlohmann::ordered_json {
+            return {{"ranks", one.n_ranks},
+                    {"nodes", one.n_nodes},
+                    {"strategy", std::string(plan::name_of(one.strategy))},
+                    {"total_s", one.time.total_s},
+                    {"slow_s", one.slow_s},
+                    {"metadata_s", one.metadata_s},
+                    {"read_s", one.time.read_s},
+                    {"exchange_s", one.time.exchange_s},
+                    {"copy_s", one.time.copy_s},
+                    {"write_s", one.time.write_s},
+                    {"limit", plan::name_of(one.limit)},
+                    {"peak_bytes", one.peak}};
+        });
     const Forecast& knee = advice.forecasts[advice.knee];
     return {{"rates", "assumed"},    {"source", source_of(advice)},
             {"rate", advice.rate},   {"is_stated", advice.is_stated},

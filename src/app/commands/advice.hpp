@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "app/merge/state.hpp"
+#include "app/messages/table.hpp"
 #include "plan/schedule/cost.hpp"
 
 namespace shardweld::app {
@@ -54,8 +55,7 @@ Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& m
 
 /// How many ranks to use, what they need, and the commands that start so many; keys and texts.
 /// `words`: what a merge is given.
-std::vector<std::vector<std::string>> answer_rows(const Advice& advice,
-                                                  const std::vector<std::string>& words);
+Cells answer_rows(const Advice& advice, const std::vector<std::string>& words);
 
 /// Other numbers of ranks, and where time and memory go.
 std::string advice_text(const Advice& advice, const MemoryForecast& memory);

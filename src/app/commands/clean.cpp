@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstdio>
 
 #include <nlohmann/json.hpp>
 
@@ -22,7 +21,6 @@ namespace shardweld::app {
 
 namespace {
 
-using nlohmann::ordered_json;
 using publish::Abandoned;
 using Fate = Abandoned::Fate;
 
@@ -55,7 +53,7 @@ Bytes bytes_of(const std::vector<Abandoned>& all, Fate fate) {
 
 std::string cleaning_text(const std::vector<Abandoned>& all, const std::vector<fs::path>& unseen,
                           bool is_dry_run) {
-    std::vector<std::vector<std::string>> rows;
+    Cells rows;
     rows.reserve(all.size());
     for (const Abandoned& one : all) {
         rows.push_back({fate_name(one.fate), human_bytes(one.bytes), age_text(one.age_s),
@@ -80,7 +78,7 @@ std::string cleaning_json(const fs::path& looked_below, const std::vector<Abando
                 {"fate", one.fate == Fate::listed ? "listed" : fate_name(one.fate)},
                 {"why", one.why}};
     });
-    const bool is_done = std::ranges::count(all, Fate::failed, &Abandoned::fate) == 0;
+    const bool is_done = !contains(all, Fate::failed, &Abandoned::fate);
     ordered_json json = {
         {"schema", kCleanSchema}, {"ok", is_done}, {"dir", looked_below.string()}, {"found", rows}};
     json["unseen"] =

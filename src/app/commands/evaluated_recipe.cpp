@@ -4,7 +4,6 @@
 #include <iterator>
 #include <ostream>
 #include <string_view>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 
@@ -20,6 +19,8 @@
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
+
+using nlohmann::ordered_json;
 
 namespace {
 
@@ -225,11 +226,11 @@ std::vector<std::string> indices_of(const models::Recipe& recipe) {
 }
 
 /// As bytes that any terminal takes.
-std::string text_of_json(const nlohmann::ordered_json& value) {
+std::string text_of_json(const ordered_json& value) {
     return value.dump(-1, ' ', true);
 }
 
-nlohmann::ordered_json line_json(const models::Line& line, const char* part) {
+ordered_json line_json(const models::Line& line, const char* part) {
     return {{"part", part},
             {"name", line.name.text},
             {"logical", line.logical},
@@ -244,24 +245,24 @@ models::Config config_in(const fs::path& directory) {
     return models::Config::parse(io::read_text(path, models::kMaxConfig), path.string());
 }
 
-nlohmann::ordered_json evaluated_json(const std::string& name, const EvaluatedTensor& tensor,
-                                      std::size_t line) {
-    return {{"name", name},
-            {"shape", tensor.shape},
-            {"dtype", tensor.dtype ? nlohmann::ordered_json(safetensors_name(*tensor.dtype))
-                                   : nlohmann::ordered_json()},
-            {"optional", tensor.is_optional},
-            {"linear", tensor.is_linear},
-            {"spellings", tensor.spellings},
-            {"logical", tensor.logical},
-            {"line", line}};
+ordered_json evaluated_json(const std::string& name, const EvaluatedTensor& tensor,
+                            std::size_t line) {
+    return {
+        {"name", name},
+        {"shape", tensor.shape},
+        {"dtype", tensor.dtype ? ordered_json(safetensors_name(*tensor.dtype)) : ordered_json()},
+        {"optional", tensor.is_optional},
+        {"linear", tensor.is_linear},
+        {"spellings", tensor.spellings},
+        {"logical", tensor.logical},
+        {"line", line}};
 }
 
 /// A tensor a line: there may be a million.
 void print_evaluated(const EvaluatedRecipe& recipe, const fs::path& directory, std::ostream& out) {
     constexpr auto text = text_of_json;
     // By the numbers that tensors name.
-    nlohmann::ordered_json lines = nlohmann::ordered_json::array();
+    ordered_json lines = ordered_json::array();
     std::map<const models::Line*, std::size_t> numbers;
     const auto number_of = [&](const models::Line& line, const char* part) {
         const auto [at, is_new] = numbers.emplace(&line, lines.size());
@@ -270,7 +271,7 @@ void print_evaluated(const EvaluatedRecipe& recipe, const fs::path& directory, s
         }
         return at->second;
     };
-    nlohmann::ordered_json indices = nlohmann::ordered_json::array();
+    ordered_json indices = ordered_json::array();
     if (recipe.recipe != nullptr) {
         for (const models::Line& line : recipe.recipe->hub) {
             number_of(line, "hub");
@@ -378,7 +379,7 @@ void print_families(const models::RecipeLibrary& library, const fs::path& direct
 }
 
 void print_dialect(const models::Dialect& dialect, std::ostream& out) {
-    std::vector<nlohmann::ordered_json> rows = collect_list(
+    std::vector<ordered_json> rows = collect_list(
         dialect.store, [&](const models::Line& line) { return line_json(line, "store"); });
     out << text_of_json({{"schema", kRecipeSchema},
                          {"ok", true},

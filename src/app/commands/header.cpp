@@ -24,19 +24,19 @@ namespace {
 constexpr int kHeaderSchema = 1;
 
 /// Its metadata and tensors as they are in the JSON.
-std::string text_of_header(const nlohmann::ordered_json& header) {
+std::string text_of_header(const ordered_json& header) {
     constexpr std::size_t kLongest = 300;
-    std::vector<std::vector<std::string>> told{{"file", header.at("file")}};
+    Cells told{{"file", header.at("file")}};
     for (const char* part : {"metadata", "texts", "numbers"}) {
-        const auto own = header.value(part, nlohmann::ordered_json::object());
+        const auto own = header.value(part, ordered_json::object());
         for (const auto& [name, value] : own.items()) {
             told.push_back(
                 {printable(name),
                  printable(value.is_string() ? value.get<std::string>() : value.dump(), kLongest)});
         }
     }
-    std::vector<std::vector<std::string>> rows{{"tensor", "dtype", "shape", "bytes"}};
-    for (const nlohmann::ordered_json& tensor : header.at("tensors")) {
+    Cells rows{{"tensor", "dtype", "shape", "bytes"}};
+    for (const ordered_json& tensor : header.at("tensors")) {
         rows.push_back({printable(tensor.at("name").get<std::string>()), tensor.value("dtype", ""),
                         shape_text(tensor.at("shape").get<std::vector<Index>>()),
                         tensor.contains("bytes") ? human_bytes(tensor.at("bytes")) : ""});
@@ -53,12 +53,11 @@ bool has_header(const fs::path& file) {
 
 std::string header_text(const fs::path& path, bool is_json) {
     const io::InputFile file = io::InputFile::open(path);
-    nlohmann::ordered_json json = {
-        {"schema", kHeaderSchema},
-        {"ok", true},
-        {"dir", path.parent_path().empty() ? "." : path.parent_path().string()},
-        {"file", path.string()}};
-    nlohmann::ordered_json tensors = nlohmann::ordered_json::array();
+    ordered_json json = {{"schema", kHeaderSchema},
+                         {"ok", true},
+                         {"dir", path.parent_path().empty() ? "." : path.parent_path().string()},
+                         {"file", path.string()}};
+    ordered_json tensors = ordered_json::array();
     if (path.extension() == ".gguf") {
         const formats::GgufHeader header = formats::read_gguf(file);
         for (const auto& [name, extents] : header.extents) {

@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "app/family/bind_model.hpp"
-#include "app/family/framework_adapter.hpp"
+#include "app/binding/bind_model.hpp"
+#include "app/binding/framework_adapter.hpp"
 #include "app/family/model.hpp"
 #include "app/messages/log.hpp"
 #include "app/messages/table.hpp"
@@ -79,8 +79,6 @@ void bind_into(Inspection& found, const ModelFiles& files, const JobModel& choic
         found.parts.add(target.name, 1, target.dtype, target.bytes());
     }
 }
-
-using Cells = std::vector<std::vector<std::string>>;
 
 // Two tables whose columns begin alike: each first key is as wide as the widest of both.
 constexpr const char* kHeadKey = "checkpoint ";
@@ -164,7 +162,7 @@ std::string ignored_table(const std::vector<catalogue::Ignored>& ignored) {
     if (ignored.empty()) {
         return "";
     }
-    std::vector<std::vector<std::string>> cells;
+    Cells cells;
     cells.reserve(ignored.size());
     for (const catalogue::Ignored& entry : ignored) {
         cells.push_back({"  " + printable(entry.pattern), std::to_string(entry.count),
@@ -281,8 +279,8 @@ void add_model(mpi::Comm& comm, const Job& job, Checkpoint& read, Inspection& fo
     const std::pair<ModelFiles, std::string> files =
         mpi::share(comm, read.home, [&] { return find_files(job, read, choice); });
     found.obstacle = files.second;
-    mpi::collectively(comm, [&] {
-        if (comm.rank() != 0 || !found.obstacle.empty()) {
+    mpi::on_first(comm, [&] {
+        if (!found.obstacle.empty()) {
             return;
         }
         try {
@@ -322,8 +320,6 @@ std::string inspect_text(const Inspection& found, const Job& job) {
            parts_table(is_bound ? found.parts : found.stored, title) + "\n" + found.tensors +
            found.ignored + command_text(found, job);
 }
-
-using nlohmann::ordered_json;
 
 constexpr int kInspectSchema = 1;
 

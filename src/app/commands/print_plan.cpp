@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -49,8 +48,6 @@ struct PlanCost {
     bool has_room = true;             ///< there, as far as it was looked at
 };
 
-using nlohmann::ordered_json;
-
 constexpr int kPlanSchema = 1;
 
 // What follows a size that only creating the files tells exactly.
@@ -72,7 +69,7 @@ std::string most_text(const plan::Spread& spread) {
 
 std::string files_table(const plan::Plan& plan, bool is_each_shown) {
     constexpr std::size_t kFew = 8;
-    std::vector<std::vector<std::string>> cells{{"file", "tensors", "bytes"}};
+    Cells cells{{"file", "tensors", "bytes"}};
     const std::size_t n_files = plan.placement.files.size();
     const std::size_t n_shown = is_each_shown || n_files <= kFew ? n_files : 2;
     for (std::size_t at = 0; at < n_shown; ++at) {
@@ -123,7 +120,7 @@ std::string target_of(const Job& job) {
 /// whether there is room for it.
 std::string answer_text(const Job& job, const plan::Plan& plan, const PlanCost& cost) {
     constexpr std::ptrdiff_t kCommands = 2;  // the last rows
-    std::vector<std::vector<std::string>> rows;
+    Cells rows;
     if (cost.advice) {
         rows = answer_rows(*cost.advice, job.merge_words);
     }
@@ -139,12 +136,11 @@ std::string answer_text(const Job& job, const plan::Plan& plan, const PlanCost& 
     return table({Align::left, Align::left}, rows);
 }
 
-std::vector<std::vector<std::string>> plan_rows(const Run& run, const Merge& merge,
-                                                const PlanCost& cost) {
+Cells plan_rows(const Run& run, const Merge& merge, const PlanCost& cost) {
     const Output& output = merge.first();
     const plan::Plan& plan = output.plan;
     const MemoryForecast& memory = cost.memory;
-    std::vector<std::vector<std::string>> rows{
+    Cells rows{
         {"checkpoint", io::shown(run.report->input.directory)},
         {"format", run.report->input.format},
         {"recipe", output.model.recipe->name},
@@ -165,8 +161,8 @@ std::vector<std::vector<std::string>> plan_rows(const Run& run, const Merge& mer
                                human_bytes(memory.plan + std::max(memory.making, memory.buffers))},
         {"rounds", std::to_string(cost.rounds)},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
-        {"sent over the network", human_bytes(cost.network_bytes) + " in " +
-                                      counted(static_cast<std::size_t>(cost.messages), "message")},
+        {"sent over the network",
+         human_bytes(cost.network_bytes) + " in " + counted(cost.messages, "message")},
         {"replicas", replicas_text(plan)},
         {"plan", plan.hash()},
     };
@@ -177,11 +173,10 @@ std::vector<std::vector<std::string>> plan_rows(const Run& run, const Merge& mer
 }
 
 std::string ledger_text(const plan::Ledger& ledger) {
-    std::vector<std::vector<std::string>> cells{
-        {"  stored", "", std::to_string(ledger.stored), ""},
-        {"  used", "", std::to_string(ledger.consumed), ""},
-        {"  replicas", "", std::to_string(ledger.replica), ""},
-        {"  padding", "", std::to_string(ledger.padding), ""}};
+    Cells cells{{"  stored", "", std::to_string(ledger.stored), ""},
+                {"  used", "", std::to_string(ledger.consumed), ""},
+                {"  replicas", "", std::to_string(ledger.replica), ""},
+                {"  padding", "", std::to_string(ledger.padding), ""}};
     for (const catalogue::Ignored& ignored : ledger.ignored) {
         cells.push_back({"  ignored " + printable(ignored.pattern), std::to_string(ignored.count),
                          std::to_string(ignored.bytes), printable(ignored.reason)});
@@ -297,7 +292,7 @@ void print_plan_json(const Run& run, const Merge& merge, const PlanCost& cost, s
     json["ledger"] = json_of(output.report.ledger);
     json["warnings"] = json_list(run.report->warnings);
     json["target"] = target.empty() ? ordered_json() : ordered_json(fs::absolute(target).string());
-    json["bytes_free"] = cost.bytes_free ? ordered_json(*cost.bytes_free) : ordered_json();
+    json["bytes_free"] = json_or_null(cost.bytes_free);
     json["merge_words"] = run.job.merge_words;
     json["advice"] = cost.advice ? advice_json(*cost.advice) : ordered_json();
     const execute::Result nothing_done;
@@ -375,11 +370,9 @@ int print_plan(mpi::Comm& comm, const Job& job, std::ostream& out, Log& log) {
                 has_room = check_target_place(preflight, run, merge, has_room);
             }
             const auto print = [&] {
-                if (comm.rank() == 0) {
-                    print_planned(run, merge, forecast_cost(run, merge, has_room), out, log);
-                }
+                print_planned(run, merge, forecast_cost(run, merge, has_room), out, log);
             };
-            preflight.check([&] { mpi::collectively(comm, print); });
+            preflight.check([&] { mpi::on_first(comm, print); });
         }
     }
     preflight.require_none();

@@ -5,14 +5,12 @@
 #include <csignal>
 #include <cstdlib>
 #include <exception>
-#include <functional>
 #include <iostream>
 #include <memory>
 #include <new>
 #include <optional>
 #include <span>
 #include <sstream>
-#include <string>
 #include <string_view>
 
 #include <unistd.h>
@@ -21,7 +19,6 @@
 
 #include "app/cli/parse_options.hpp"
 #include "app/merge/merge.hpp"
-#include "app/messages/log.hpp"
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/report/run.hpp"
@@ -31,7 +28,6 @@
 #include "app/runtime/stop.hpp"
 #include "app/runtime/version.hpp"
 #include "app/settings/command_table.hpp"
-#include "app/settings/job.hpp"
 #include "core/error_of.hpp"
 #include "core/path.hpp"
 #include "core/system.hpp"
@@ -423,7 +419,7 @@ int run_program(const std::vector<std::string>& arguments) {
         try {
             job = parse_options(with_command_name(arguments));
         } catch (const Error& error) {
-            return refuse_together(error, std::ranges::count(arguments, "--json") > 0);
+            return refuse_together(error, contains(arguments, "--json"));
         }
         if (job.command == Command::external && is_first) {
             become_installed(job.installed);

@@ -143,7 +143,7 @@ std::string generated_listing() {
 
 /// Families by formats.
 std::string listing(const models::RecipeLibrary& library) {
-    std::vector<std::vector<std::string>> cells{
+    Cells cells{
         {"recipe", "model_type in config.json", "Megatron", "FSDP", "DCP", "others", "written"}};
     std::string parts;
     for (const models::Recipe* recipe : library.recipes()) {
@@ -182,8 +182,7 @@ std::string listing(const models::RecipeLibrary& library) {
 }
 
 /// The families by name, and the types of config.json that each is for; parts of others left out.
-nlohmann::ordered_json listing_json(const models::RecipeLibrary& library) {
-    using nlohmann::ordered_json;
+ordered_json listing_json(const models::RecipeLibrary& library) {
     const auto families = collect_list(
         library.recipes(),
         [](const models::Recipe* recipe) -> ordered_json {

@@ -25,8 +25,6 @@ namespace shardweld::app {
 
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr int kStepsSchema = 1;
 constexpr int kLevelsBelowRun = 3;
 
@@ -48,20 +46,14 @@ void add_steps(const fs::path& directory, int depth, std::vector<StepPlace>& ste
         return;
     }
     for (const std::string& name : listing.directories) {
-        if (!name.starts_with('.') && std::ranges::count(listing.links, name) == 0) {
+        if (!name.starts_with('.') && !contains(listing.links, name)) {
             add_steps(directory / name, depth + 1, steps);
         }
     }
 }
 
-/// A step's number, or null.
-ordered_json step_number_json(const std::optional<Index>& number) {
-    return number ? ordered_json(*number) : ordered_json();
-}
-
 /// What the files in a directory say of the last save in it; the rows of a table, too.
-void add_trackers(const fs::path& directory, ordered_json& json,
-                  std::vector<std::vector<std::string>>& rows) {
+void add_trackers(const fs::path& directory, ordered_json& json, Cells& rows) {
     const formats::Listing listing = formats::try_list_directory(directory);
     for (const formats::LastSave& save : formats::last_saves(directory, listing)) {
         const fs::path path = directory / save.file;
@@ -71,7 +63,7 @@ void add_trackers(const fs::path& directory, ordered_json& json,
                             printable(path.string(), 1000)});
             json.push_back({{"directory", directory.string()},
                             {"file", save.file},
-                            {"number", step_number_json(save.iteration)},
+                            {"number", json_or_null(save.iteration)},
                             {"modified_ns", io::stamp_of(status, path.c_str()).modified_ns}});
         }
     }
@@ -90,11 +82,11 @@ std::string steps_text(const fs::path& run, bool is_json) {
                          {"ok", true},
                          {"dir", run.string()},
                          {"directory", top.string()},
-                         {"number", step_number_json(own ? own->iteration : std::nullopt)},
+                         {"number", json_or_null(own ? own->iteration : std::nullopt)},
                          {"steps", ordered_json::array()},
                          {"trackers", ordered_json::array()}};
     std::set<fs::path> parents;
-    std::vector<std::vector<std::string>> rows;
+    Cells rows;
     for (const auto& [step, directory] : steps) {
         parents.insert(directory);
         rows.push_back({std::to_string(*step.iteration),

@@ -40,8 +40,6 @@ struct CodedModel {
     std::size_t n_same_bits = 0;  ///< of these
 };
 
-using nlohmann::ordered_json;
-
 constexpr int kQualitySchema = 1;
 
 using CodedRow = std::pair<const ComparedTensor*, const CodedModel*>;
@@ -74,9 +72,8 @@ std::vector<std::string> cells_of(const CodedRow& row) {
 }
 
 std::string worst_table(const std::vector<CodedModel>& models, bool is_each_shown) {
-    std::vector<std::vector<std::string>> cells = {{"tensor", "model", "encoding", "relative error",
-                                                    "saturated", "zeroed", "worst tile at",
-                                                    "its error"}};
+    Cells cells = {{"tensor", "model", "encoding", "relative error", "saturated", "zeroed",
+                    "worst tile at", "its error"}};
     const std::vector<CodedRow> rows = worst_first(models);
     const std::size_t n_shown = is_each_shown ? rows.size() : std::min(rows.size(), kMostRows);
     for (std::size_t at = 0; at < n_shown; ++at) {

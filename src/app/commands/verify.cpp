@@ -21,8 +21,6 @@ namespace shardweld::app {
 
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr int kVerifySchema = 1;
 
 /// What a mount knows of its bytes once it has read all of them for us, in words, and as a report
@@ -64,7 +62,7 @@ std::string text_of(const VerifyResult& findings, const fs::path& directory,
                     const std::string& proof) {
     const WrittenModel& model = findings.model;
     const std::string tensors = counted(model.tensors.size(), "tensor");
-    std::vector<std::vector<std::string>> rows = {
+    Cells rows = {
         {"directory", directory.string()},
         {"files", counted(model.files.size(), "file") + ", " + tensors + ", " +
                       human_bytes(model.tensor_bytes()) + ": " +

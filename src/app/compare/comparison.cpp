@@ -4,7 +4,6 @@
 #include <array>
 #include <map>
 
-#include "catalogue/tensor.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
 
@@ -54,111 +53,10 @@ std::optional<std::size_t> tied_to(const std::string& name, const Tensors& tenso
                                                : only_one(tensors, shape, is_language_head);
 }
 
-/// Puts the tensors of both sides together; indices, not names, from here on.
-class Matcher {
-  public:
-    Matcher(const plan::WrittenTensors& tested, const std::vector<catalogue::Tensor>& reference,
-            std::optional<bool> tested_ties, std::optional<bool> reference_ties)
-        : tested_(tested),
-          reference_(reference),
-          tested_may_tie_(tested_ties.value_or(true)),
-          reference_may_tie_(reference_ties.value_or(true)) {}
-
-    ComparedModels run() {
-        using Place = std::optional<std::size_t>;
-        const auto less = [](const std::string& a, const std::string& b) {
-            return natural_less(a, b);
-        };
-        std::map<std::string, std::pair<Place, Place>, decltype(less)> places(less);
-        for (const std::size_t i : indices(tested_)) {
-            places[tested_[i].name].first = i;
-        }
-        for (const std::size_t i : indices(reference_)) {
-            places[reference_[i].name].second = i;
-        }
-        for (const auto& [name, both] : places) {
-            const auto& [tested, reference] = both;
-            if (tested && reference) {
-                add_both(*tested, *reference);
-            } else if (tested) {
-                add_extra(*tested);
-            } else {
-                add_missing(*reference);
-            }
-        }
-        if (n_computed_ > 0) {
-            result_.notes.push_back("left aside: " + std::to_string(n_computed_) + " tensors *" +
-                                    std::string(kComputed) +
-                                    " of the reference, which every loader computes itself");
-        }
-        return std::move(result_);
-    }
-
-  private:
-    void add_both(std::size_t tested, std::size_t reference) {
-        const plan::WrittenTensor& one = tested_[tested];
-        const catalogue::Tensor& other = reference_[reference];
-        ComparedTensor row{one.name, Verdict::shape, side_of(one), side_of(other), "", {}, {}};
-        if (one.shape == other.shape) {
-            row.verdict = Verdict::dtype;
-            pair(row, tested, reference);
-        }
-        result_.tensors.push_back(std::move(row));
-    }
-
-    void add_extra(std::size_t tested) {
-        const plan::WrittenTensor& tensor = tested_[tested];
-        ComparedTensor row{tensor.name, Verdict::extra, side_of(tensor), {}, "", {}, {}};
-        const auto same =
-            reference_may_tie_ ? tied_to(tensor.name, reference_, tensor.shape) : std::nullopt;
-        if (same) {
-            row.tied_to = reference_[*same].name;
-            pair(row, tested, *same);
-        }
-        result_.tensors.push_back(std::move(row));
-    }
-
-    void add_missing(std::size_t reference) {
-        const catalogue::Tensor& tensor = reference_[reference];
-        if (tensor.name.ends_with(kComputed)) {
-            ++n_computed_;
-            return;
-        }
-        ComparedTensor row{tensor.name, Verdict::missing, {}, side_of(tensor), "", {}, {}};
-        const auto same =
-            tested_may_tie_ ? tied_to(tensor.name, tested_, tensor.shape) : std::nullopt;
-        if (same) {
-            row.tied_to = tested_[*same].name;
-            pair(row, *same, reference);
-        }
-        result_.tensors.push_back(std::move(row));
-    }
-
-    /// Has the row's values compared, where there is a type for it.
-    void pair(ComparedTensor& row, std::size_t tested, std::size_t reference) {
-        const auto dtype =
-            numeric::common_dtype(tested_[tested].dtype, reference_[reference].dtype);
-        if (!dtype) {
-            return;
-        }
-        row.compared_as = *dtype;
-        result_.pairs.push_back(
-            {static_cast<std::uint32_t>(tested), static_cast<std::uint32_t>(reference), *dtype});
-        result_.tensor_of_pair.push_back(result_.tensors.size());
-    }
-
-    template <typename Tensor>
-    static TensorSide side_of(const Tensor& tensor) {
-        return {tensor.dtype, tensor.shape};
-    }
-
-    const plan::WrittenTensors& tested_;
-    const std::vector<catalogue::Tensor>& reference_;
-    bool tested_may_tie_;
-    bool reference_may_tie_;
-    ComparedModels result_;
-    std::size_t n_computed_ = 0;
-};
+template <typename Tensor>
+TensorSide side_of(const Tensor& tensor) {
+    return {tensor.dtype, tensor.shape};
+}
 
 bool has_two_dtypes(const ComparedTensor& row) {
     return row.tested && row.reference && row.tested->dtype != row.reference->dtype;
@@ -224,7 +122,62 @@ std::size_t ComparedModels::n_different() const {
 ComparedModels match(const plan::WrittenTensors& tested,
                      const std::vector<catalogue::Tensor>& reference,
                      std::optional<bool> tested_ties, std::optional<bool> reference_ties) {
-    return Matcher(tested, reference, tested_ties, reference_ties).run();
+    // Indices, not names, from here on.
+    using Place = std::optional<std::size_t>;
+    std::map<std::string, std::pair<Place, Place>, decltype(&natural_less)> places(natural_less);
+    for (const std::size_t i : indices(tested)) {
+        places[tested[i].name].first = i;
+    }
+    for (const std::size_t i : indices(reference)) {
+        places[reference[i].name].second = i;
+    }
+    ComparedModels result;
+    std::size_t n_computed = 0;
+    for (const auto& [name, both] : places) {
+        auto [one, other] = both;
+        if (!one && name.ends_with(kComputed)) {
+            ++n_computed;
+            continue;
+        }
+        ComparedTensor row{name, Verdict::shape, {}, {}, "", {}, {}};
+        if (one) {
+            row.tested = side_of(tested[*one]);
+        }
+        if (other) {
+            row.reference = side_of(reference[*other]);
+        }
+        if (!other) {
+            row.verdict = Verdict::extra;
+            if (reference_ties.value_or(true)) {
+                other = tied_to(name, reference, row.tested->shape);
+            }
+            row.tied_to = other ? reference[*other].name : "";
+        } else if (!one) {
+            row.verdict = Verdict::missing;
+            if (tested_ties.value_or(true)) {
+                one = tied_to(name, tested, row.reference->shape);
+            }
+            row.tied_to = one ? tested[*one].name : "";
+        } else if (row.tested->shape == row.reference->shape) {
+            row.verdict = Verdict::dtype;
+        }
+        const auto dtype = one && other && row.verdict != Verdict::shape
+                               ? numeric::common_dtype(tested[*one].dtype, reference[*other].dtype)
+                               : std::nullopt;
+        if (dtype) {  // there is a type in which its values can be compared
+            row.compared_as = *dtype;
+            result.pairs.push_back(
+                {static_cast<std::uint32_t>(*one), static_cast<std::uint32_t>(*other), *dtype});
+            result.tensor_of_pair.push_back(result.tensors.size());
+        }
+        result.tensors.push_back(std::move(row));
+    }
+    if (n_computed > 0) {
+        result.notes.push_back("left aside: " + std::to_string(n_computed) + " tensors *" +
+                               std::string(kComputed) +
+                               " of the reference, which every loader computes itself");
+    }
+    return result;
 }
 
 void judge(ComparedModels& models, const std::vector<numeric::Comparison>& found, bool is_strict) {

@@ -19,8 +19,6 @@ namespace shardweld::app {
 
 namespace {
 
-using nlohmann::ordered_json;
-
 constexpr int kComparisonSchema = 1;
 constexpr std::size_t kLongestValue = 60;
 
@@ -152,8 +150,8 @@ std::string table_of(const ComparedModels& models, bool is_each_shown) {
     if (found.empty()) {
         return "";
     }
-    std::vector<std::vector<std::string>> rows = {{"tensor", "difference", "tested", "reference",
-                                                   "elements", "absolute", "at", "relative", "at"}};
+    Cells rows = {{"tensor", "difference", "tested", "reference", "elements", "absolute", "at",
+                   "relative", "at"}};
     const std::size_t n_shown = is_each_shown ? found.size() : std::min(found.size(), kMostRows);
     for (std::size_t i = 0; i < n_shown; ++i) {
         rows.push_back(row_text(found[i]));
@@ -170,7 +168,7 @@ std::string config_table(const std::vector<ConfigDifference>& differences, bool 
     if (differences.empty()) {
         return "";
     }
-    std::vector<std::vector<std::string>> rows = {{"config.json", "tested", "reference"}};
+    Cells rows = {{"config.json", "tested", "reference"}};
     for (const ConfigDifference& difference : differences) {
         if (is_each_shown || rows.size() <= kMostRows) {
             rows.push_back(
@@ -234,7 +232,7 @@ ordered_json compared_json(const ComparedTensor& row) {
                          {"result", std::string(name_of(row.verdict))},
                          {"tested", side_json(row.tested)},
                          {"reference", side_json(row.reference)}};
-    json["tied_to"] = row.tied_to.empty() ? ordered_json() : ordered_json(row.tied_to);
+    json["tied_to"] = json_or_null(row.tied_to);
     if (row.found.n_elements > 0) {
         json["compared_as"] = torch_name(row.compared_as);
         json["elements"] = row.found.n_elements;

@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <map>
-#include <numeric>
-#include <optional>
 #include <set>
 
-#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
 #include "core/weight_map.hpp"
 #include "formats/containers/gguf_header.hpp"
@@ -21,7 +18,6 @@
 #include "mpi/share.hpp"
 #include "outputs/format.hpp"
 #include "publish/config_edits.hpp"
-#include "shardweld/error.hpp"
 
 #include "stored_tensor.hpp"
 
@@ -310,8 +306,8 @@ ModelDirectory read_model_directory(const Run& run, const fs::path& directory) {
             std::move(config)};
 }
 
-std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tensors) {
-    std::vector<plan::Target> targets;
+plan::Targets targets_of(const std::vector<catalogue::Tensor>& tensors) {
+    plan::Targets targets;
     targets.reserve(tensors.size());
     for (const catalogue::Tensor& tensor : tensors) {
         plan::Target target;

@@ -35,7 +35,7 @@ struct ModelDirectory {
 ModelDirectory read_model_directory(const Run& run, const fs::path& directory);
 
 /// The tensors as targets that are written as they are stored. Pure.
-std::vector<plan::Target> targets_of(const std::vector<catalogue::Tensor>& tensors);
+plan::Targets targets_of(const std::vector<catalogue::Tensor>& tensors);
 
 /// tie_word_embeddings of a config.json's text; nullopt: it says nothing of it. Error(corrupt)
 /// naming `path` when it is not a JSON object.

@@ -114,7 +114,7 @@ std::vector<publish::Asset> assets_of(const Checkpoint& like) {
             }
         }
         for (const std::string& name : listing.directories) {
-            const bool is_link = std::ranges::count(listing.links, name) > 0;
+            const bool is_link = contains(listing.links, name);
             if (!is_link && (!like.location.hf_directory ||
                              !fs::equivalent(directory / name, *like.location.hf_directory))) {
                 walk(directory / name);

@@ -60,9 +60,9 @@ struct HeldModel {
     // When its tensors are bound.
     plan::Binding binding = {};  ///< the model's targets, and behind them a split adapter's
     /// What folding or dequantising reads, in a file of their own.
-    std::vector<plan::Target> factors = {};
+    plan::Targets factors = {};
     /// Weights whose norms a fold into parts of them needs (DoRA).
-    std::vector<plan::Target> normalised = {};
+    plan::Targets normalised = {};
     std::string adapter_config = {};  ///< written beside a split adapter, "" if there is none
     bool has_model = true;            ///< false: only an adapter was saved
     std::optional<plan::Quantisation> quantisation = {};  ///< --quantize
@@ -97,12 +97,5 @@ bool shares_embeddings(const catalogue::Catalogue& catalogue);
 /// Whether the run is about an adapter and nothing else: no model is written and no config needed.
 /// A framework's own forms cannot be read without one.
 bool is_adapter_alone(Lora lora, const catalogue::Catalogue& catalogue);
-
-/// Renames the catalogue's tensors as the family's are, where their prefix differs and it is
-/// certain how (family_names.hpp). Error(unsupported) for a family or dialect without a recipe;
-/// Error(mismatch) listing every field in which config.json contradicts the checkpoint, or where
-/// the prefix is another.
-HeldModel prepare_model(const ModelFiles& files, const JobModel& choice,
-                        catalogue::Catalogue& catalogue);
 
 }  // namespace shardweld::app

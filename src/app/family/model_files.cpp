@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <optional>
 #include <set>
 
 #include "adapters/declared.hpp"
@@ -16,12 +15,9 @@
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"
 #include "models/pattern.hpp"
-#include "models/symbols.hpp"
 #include "plan/binding.hpp"
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"
-
-#include "vocabulary.hpp"
 
 namespace shardweld::app {
 
@@ -113,7 +109,7 @@ void add_generation_config(ModelFiles& files) {
 void add_tokenizer(const fs::path& directory, const publish::Opener& open, ModelFiles& files) {
     std::vector<publish::Asset> assets = publish::collect_assets(directory, open);
     std::erase_if(assets, [&](const publish::Asset& asset) {
-        return std::ranges::count(files.assets, asset.name, &publish::Asset::name) > 0;
+        return contains(files.assets, asset.name, &publish::Asset::name);
     });
     append_all(files.assets, std::move(assets));
     files.has_tokenizer = publish::has_tokenizer(publish::names_of(files.assets));
@@ -126,7 +122,7 @@ using Shape = std::optional<std::vector<Index>>;
 
 void add_header(const fs::path& path, Reference& reference) {
     for (const auto& [name, tensor] : formats::read_safetensors_header(io::InputFile::open(path))) {
-        reference.shapes[models::digits_hidden(name)] = tensor.shape;
+        reference[models::digits_hidden(name)] = tensor.shape;
     }
 }
 
@@ -134,7 +130,7 @@ void add_header(const fs::path& path, Reference& reference) {
 void add_shapes(const fs::path& directory, const WeightMap& index, Reference& reference) {
     std::set<Index> opened;
     for (const auto& [name, file] : index.file_of) {
-        if (!reference.shapes[models::digits_hidden(name)].empty() || !opened.insert(file).second) {
+        if (!reference[models::digits_hidden(name)].empty() || !opened.insert(file).second) {
             continue;
         }
         try {
@@ -142,6 +138,29 @@ void add_shapes(const fs::path& directory, const WeightMap& index, Reference& re
         } catch (const Error&) {  // not copied, or a pointer to it: the name is known all the same
         }
     }
+}
+
+/// Reads model.safetensors.index.json and, for shapes, the headers of files that it names, as few
+/// as possible; else model.safetensors. What is not there or cannot be read tells nothing: an index
+/// that is there is the `fault` then, which is "" otherwise.
+Reference read_reference(const fs::path& directory, std::string& fault) {
+    Reference reference;
+    fault.clear();
+    try {
+        if (io::is_file(directory / kIndexName)) {
+            const fs::path path = directory / kIndexName;
+            const WeightMap index =
+                parse_weight_map(io::read_text(path, kLongestWeightMap), path.string());
+            add_shapes(directory, index, reference);
+        } else if (io::is_file(directory / kModelName)) {
+            add_header(directory / kModelName, reference);
+        }
+    } catch (const Error&) {  // only config.json and the tokenizer are asked for there
+        reference.clear();
+        // A model.safetensors there may be Git LFS's pointer.
+        fault = io::is_file(directory / kIndexName) ? kIndexName : "";
+    }
+    return reference;
 }
 
 /// The layout's extents; nullopt where they are not the same in all layers.
@@ -161,10 +180,7 @@ Shape stored_shape(const catalogue::Catalogue& catalogue, const models::Recipe& 
         return models::digits_hidden(plan::renamed(recipe, one.name)) == hidden;
     };
     auto* const tensor = find_where(catalogue.tensors, is_it);
-    if (tensor != nullptr) {
-        return tensor->shape;
-    }
-    return std::nullopt;
+    return tensor == nullptr ? std::nullopt : Shape(tensor->shape);
 }
 
 /// Writes a logical tensor by its module lines, which keep what its hub lines say of it.
@@ -172,8 +188,8 @@ void write_by_module_lines(const Reference& reference, const std::string& logica
                            models::Recipe& recipe) {
     const auto is_of = [&](const models::Line& line) { return line.logical == logical; };
     const auto is_known = [&](const models::Line& line) {
-        return is_of(line) &&
-               reference.has(spelled_name(reference, recipe, models::digits_hidden(line.name)));
+        return is_of(line) && reference.contains(spelled_name(reference, recipe,
+                                                              models::digits_hidden(line.name)));
     };
     auto* const first = find_where(recipe.hub, is_of);
     if (first == nullptr || std::ranges::any_of(recipe.hub, is_known) ||
@@ -230,7 +246,7 @@ void settle_order(const Reference& reference, const catalogue::Catalogue& catalo
             one.layout = in_store;
         }
     }
-    auto* const told = find_value(reference.shapes, hidden);
+    auto* const told = find_value(reference, hidden);
     const bool is_told = told != nullptr && !told->empty() && of_hub != of_twin &&
                          (*told == *of_hub || *told == *of_twin);
     if (is_told) {
@@ -289,16 +305,17 @@ ModelFiles read_model_files(const Job& job, const formats::Location& checkpoint,
             const fs::path& directory = *model.tokenizer_directory;
             add_tokenizer(directory, own_opener(directory, given), files);
         }
+        std::string fault;
         // An adapter's base keeps its names, of whatever age they are.
         if (base && job.model.lora == Lora::fold) {
-            files.reference = read_reference(base->directory);
+            files.reference = read_reference(base->directory, fault);
         }
-        if (job.model.hf_config && files.reference.shapes.empty()) {
-            files.reference = read_reference(files.hf_directory);
+        if (job.model.hf_config && files.reference.empty()) {
+            files.reference = read_reference(files.hf_directory, fault);
         }
         files.unread_files = publish::unread_json(files.assets);
-        if (!files.reference.fault.empty()) {
-            files.unread_files.push_back(files.reference.fault);
+        if (!fault.empty()) {
+            files.unread_files.push_back(fault);
         }
         if (job.run.is_verl) {
             add_generation_config(files);
@@ -349,25 +366,6 @@ void require_readable(const ModelFiles& files) {
     }
 }
 
-Reference read_reference(const fs::path& directory) {
-    Reference reference;
-    try {
-        if (io::is_file(directory / kIndexName)) {
-            const fs::path path = directory / kIndexName;
-            const WeightMap index =
-                parse_weight_map(io::read_text(path, kLongestWeightMap), path.string());
-            add_shapes(directory, index, reference);
-        } else if (io::is_file(directory / kModelName)) {
-            add_header(directory / kModelName, reference);
-        }
-    } catch (const Error&) {  // only config.json and the tokenizer are asked for there
-        reference.shapes.clear();
-        // A model.safetensors there may be Git LFS's pointer.
-        reference.fault = io::is_file(directory / kIndexName) ? kIndexName : "";
-    }
-    return reference;
-}
-
 void spell_as(const Reference& reference, const catalogue::Catalogue& catalogue,
               const models::Symbols& symbols, models::Recipe& recipe, models::Dialect& dialect) {
     for (models::Line& line : recipe.hub) {
@@ -382,12 +380,12 @@ void follow_old_names(const Reference& reference, models::Recipe& recipe) {
 
 std::string spelled_name(const Reference& reference, const models::Recipe& recipe,
                          const std::string& name) {
-    if (reference.has(models::digits_hidden(name))) {
+    if (reference.contains(models::digits_hidden(name))) {
         return name;
     }
     const auto with = [&](const std::string& from, const std::string& to) -> std::string {
         const std::string other = name.starts_with(from) ? to + name.substr(from.size()) : "";
-        return reference.has(models::digits_hidden(other)) ? other : "";
+        return reference.contains(models::digits_hidden(other)) ? other : "";
     };
     for (const auto* rules : {&recipe.renames, &recipe.eithers}) {
         for (const models::RenameRule& rule : *rules) {

@@ -28,22 +28,9 @@ struct Catalogue;
 
 namespace shardweld::app {
 
-/// The shapes of another model's tensors, which tell what a reference copy looks like.
-struct Reference {
-    /// By name with its digits hidden; no extents where only an index tells of it. Empty: there is
-    /// none.
-    std::map<std::string, std::vector<Index>> shapes;
-
-    std::string fault = {};  ///< the file that could not be read; of the reading rank alone
-
-    [[nodiscard]] bool has(const std::string& hidden) const { return shapes.contains(hidden); }
-
-    static constexpr auto fields = [](auto& self) { return std::tie(self.shapes); };
-};
-
-/// Reads model.safetensors.index.json and, for shapes, the headers of files that it names, as few
-/// as possible; else model.safetensors. What is not there or cannot be read tells nothing. Local.
-Reference read_reference(const fs::path& directory);
+/// The shapes of another model's tensors, which tell what a reference copy looks like: by name with
+/// its digits hidden; no extents where only an index tells of it. Empty: there is none.
+using Reference = std::map<std::string, std::vector<Index>>;
 
 /// Takes those lines of a logical tensor that the reference has, into the recipe what is written
 /// and into the dialect what is stored: `module` lines where it has their names and none of the

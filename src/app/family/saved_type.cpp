@@ -1,8 +1,5 @@
 #include "saved_type.hpp"
 
-#include <string>
-#include <vector>
-
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "models/class_name.hpp"

@@ -4,8 +4,6 @@
 #include <array>
 #include <set>
 #include <string_view>
-#include <utility>
-#include <vector>
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <optional>
 #include <tuple>
-#include <utility>
 
 #include "core/text.hpp"
 #include "formats/containers/zip.hpp"
@@ -70,9 +69,9 @@ std::vector<std::string> states_in(const catalogue::Catalogue& catalogue) {
 }
 
 /// The large gaps of a file between these spans of bytes, as tensors of bytes.
-std::vector<plan::Target> gaps_in(std::uint32_t file, const outputs::PlacedFile& source,
-                                  const std::map<Bytes, Bytes>& spans) {
-    std::vector<plan::Target> gaps;
+plan::Targets gaps_in(std::uint32_t file, const outputs::PlacedFile& source,
+                      const std::map<Bytes, Bytes>& spans) {
+    plan::Targets gaps;
     Bytes begin = 0;
     const auto add = [&](Bytes end) {
         const Bytes from = begin == 0 ? 0 : begin + kSumsBehindTensor;

@@ -53,12 +53,10 @@ class TrainingForm {
     [[nodiscard]] plan::PiecesOf pieces(const std::string& state) const;
     /// Targets for the step of each parameter whose moments are among `states`, in forms that
     /// keep it as a tensor; else none.
-    [[nodiscard]] std::vector<plan::Target> steps(double step,
-                                                  const std::vector<plan::Target>& states) const;
+    [[nodiscard]] plan::Targets steps(double step, const plan::Targets& states) const;
     /// Whether its weights are the fp32 masters, which have no other place in it.
     /// The parameters that have states among these targets, under the names that are written.
-    [[nodiscard]] std::vector<reshape::Parameter> parameters(
-        const std::vector<plan::Target>& states) const;
+    [[nodiscard]] std::vector<reshape::Parameter> parameters(const plan::Targets& states) const;
     /// What this form cannot say of the optimizer's groups, for people; "": it says all.
     /// Error(unsupported) where it cannot be written at all.
     [[nodiscard]] std::string lost(const reshape::OptimizerToWrite& optimizer,
@@ -84,28 +82,7 @@ class TrainingForm {
     std::shared_ptr<const TemplateForm> like_;  ///< of a template's
 };
 
-/// A family and the dialect of a checkpoint, for binding it in such a form.
-struct InTrainingForm {
-    std::shared_ptr<const models::Recipe> recipe;
-    std::shared_ptr<const models::Dialect> stored;
-    std::shared_ptr<const TrainingForm> form;
-};
-
-/// What is known of the model that is written.
-struct ModelToTrain {
-    const models::RecipeLibrary& library;
-    const models::Recipe& recipe;
-    const models::Dialect& stored;  ///< of the checkpoint that is read
-    const models::Config& config;
-    const std::map<std::string, Index>& given;    ///< as Symbols has it
-    std::optional<Index> labels = {};             ///< rows of a value head that is stored
-    std::shared_ptr<const Checkpoint> like = {};  ///< what "like:" names
-    /// Rows of a vocabulary that stays filled up as it is, for they have states of an optimizer.
-    std::optional<Index> padded_vocab = {};
-};
-
-/// The form that `--to` calls `text`. Error(unsupported) for a family that has no names there, and
-/// what `models::training_form` and `models::require_reversible` refuse.
-InTrainingForm in_training_form(const std::string& text, const ModelToTrain& model);
+/// Whether it is a form of Megatron's, with Megatron's names.
+bool is_megatron(const reshape::Destination& to);
 
 }  // namespace shardweld::app

@@ -5,9 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "app/family/bind_model.hpp"
-#include "app/family/saved_names.hpp"
-#include "app/family/untied.hpp"
+#include "app/binding/bind_model.hpp"
+#include "app/binding/saved_names.hpp"
+#include "app/binding/untied.hpp"
 #include "models/config.hpp"
 #include "models/config_tree.hpp"
 #include "models/saved_form.hpp"

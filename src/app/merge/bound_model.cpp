@@ -5,10 +5,10 @@
 #include <span>
 #include <utility>
 
-#include "app/family/bind_model.hpp"
+#include "app/binding/bind_model.hpp"
+#include "app/binding/untied.hpp"
+#include "app/binding/written_model.hpp"
 #include "app/family/training_form.hpp"
-#include "app/family/untied.hpp"
-#include "app/family/written_model.hpp"
 #include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
@@ -29,8 +29,7 @@ namespace {
 
 /// What is said of the model as a whole, behind general.type. The name is that of config.json, or
 /// none: a directory's would make other bytes in another place.
-void add_general_keys(const HeldModel& prepared, const std::vector<plan::Target>& targets,
-                      Metadata& metadata) {
+void add_general_keys(const HeldModel& prepared, const plan::Targets& targets, Metadata& metadata) {
     std::vector<outputs::GgufSize> sizes;
     for (const plan::Target& target : targets) {
         const bool is_stack = has_part(target.name, "_exps.") && target.shape.size() > 2;
@@ -64,7 +63,7 @@ void add_tokenizer(const Metadata& keys, Metadata& metadata) {
 /// GGUF files of this model; adds the tensors that only they have.
 std::shared_ptr<const outputs::OutputFormat> gguf_output(const HeldModel& prepared,
                                                          const GgufTokenizer& tokenizer,
-                                                         std::vector<plan::Target>& targets) {
+                                                         plan::Targets& targets) {
     constexpr std::int64_t kQuantisationVersion = 2;  // ggml.h, GGML_QNT_VERSION
     const models::Dialect& form = *prepared.form;
     Metadata metadata = models::metadata_of(form, *prepared.symbols, prepared.config);
@@ -95,7 +94,7 @@ void quantise_model(const std::optional<Encoding>& encoding,
     const auto is_ignored = [is_taken = selects(left)](const std::string& name) {
         return !is_taken(name);
     };
-    std::vector<plan::Target>& targets = model.binding.targets;
+    plan::Targets& targets = model.binding.targets;
     model.quantisation = model.form == nullptr
                              ? plan::quantise(targets, model.model(), *encoding, is_ignored)
                              : plan::quantise_ggml(targets, model.model(), *encoding, is_ignored);
@@ -106,13 +105,13 @@ void quantise_model(const std::optional<Encoding>& encoding,
         }
     }
     const plan::Quantisation& made = *model.quantisation;
-    model.binding_notes.push_back(counted(static_cast<std::size_t>(made.n_quantised), "weight") +
-                                  " are written as " + std::string(facts_of(made.encoding).name));
+    model.binding_notes.push_back(counted(made.n_quantised, "weight") + " are written as " +
+                                  std::string(facts_of(made.encoding).name));
     append_all(model.binding_notes, made.notes);
 }
 
 /// A target that no line of a recipe makes is one logical patch under its own name.
-void add_own_patches(std::vector<plan::Target>& targets) {
+void add_own_patches(plan::Targets& targets) {
     for (plan::Target& target : targets) {
         if (target.logical_patches.empty() && !target.operands.empty()) {
             target.logical_patches.push_back({target.name, layout::dense_shape(target.shape)});
@@ -154,7 +153,7 @@ void report_other(const Run& run, Output& output, const HeldModel& first) {
     output.report.supplement = model.binding.supplied;
     const auto warn_of = [&](std::vector<Warning> own, const std::vector<Warning>& known) {
         std::erase_if(own, [&](const Warning& warning) {
-            return std::ranges::count(known, warning.text, &Warning::text) > 0;
+            return contains(known, warning.text, &Warning::text);
         });
         warn(run, output.report, own);
     };
@@ -201,7 +200,7 @@ void bind_all(const Run& run, Merge& merge, bool is_cut, HeldModel model) {
         merge.outputs, [](const Output& one) { return !one.asked().is_training(); });
     const auto primary = static_cast<std::size_t>(first_model - merge.outputs.begin());
     bind_others(run, merge, primary, is_cut, std::move(model));
-    std::vector<std::vector<plan::Target>*> others;
+    std::vector<plan::Targets*> others;
     for (const std::size_t at : indices(merge.outputs)) {
         Output& output = merge.outputs[at];
         HeldModel& one = output.model;

@@ -5,7 +5,6 @@
 #include <map>
 #include <optional>
 
-#include "app/compare/model_directory.hpp"
 #include "app/compare/stored_tensor.hpp"
 #include "app/report/files_beside.hpp"
 #include "app/report/report_json.hpp"

@@ -1,12 +1,10 @@
 #include "file_sums.hpp"
 
-#include <cstddef>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "app/family/optimizer_text.hpp"
+#include "app/binding/optimizer_text.hpp"
 #include "app/report/file_hashes.hpp"
 #include "app/report/rest_digests.hpp"
 #include "io/input_file.hpp"

@@ -5,8 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "app/binding/untied.hpp"
 #include "app/compare/comparison.hpp"
-#include "app/family/untied.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
@@ -85,7 +85,7 @@ void require_equal(const Run& run, const Input& input, plan::Binding& binding,
                     differing.front().target +
                         " holds no floats and differs between the "
                         "checkpoints in " +
-                        counted(static_cast<std::size_t>(differing.front().n_elements), "element"),
+                        counted(differing.front().n_elements, "element"),
                     "give checkpoints of one model, or leave it out with --exclude");
     }
 }

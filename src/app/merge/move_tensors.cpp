@@ -5,7 +5,6 @@
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "adapters/peft_names.hpp"
 #include "app/messages/progress.hpp"
@@ -126,7 +125,7 @@ std::optional<fs::path> gathered_file(const Merge& merge) {
     const auto& files = merge.input.files;
     const bool is_input =
         directory.lexically_normal() == merge.input.directory.lexically_normal() &&
-        std::ranges::count(files, kGathered, &catalogue::File::path) > 0;
+        contains(files, kGathered, &catalogue::File::path);
     const fs::path path = directory / kGathered;
     return is_input || !io::is_file(path) ? std::nullopt : std::optional(path);
 }
@@ -350,8 +349,8 @@ void move_tensors(const Run& run, Merge& merge, std::vector<execute::RunOptions>
         factors = first.directory->path() / kFactors;
     }
     std::vector<execute::Result> results = execute_all(run, merge, options, factors);
-    mpi::collectively(run.comm, [&] {
-        if (merge.factors && run.comm.rank() == 0) {
+    mpi::on_first(run.comm, [&] {
+        if (merge.factors) {
             fs::remove(factors);
         }
     });

@@ -1,14 +1,12 @@
 #include "node_planning.hpp"
 
 #include <algorithm>
-#include <cstddef>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
 #include <unordered_map>
 #include <utility>
-#include <vector>
 
 #include "core/codec.hpp"
 #include "core/error_of.hpp"
@@ -32,13 +30,8 @@ struct OutputTransfer {
 /// What ranks need of a plan that another has made: once on a node where that can be done. The
 /// planner has it like those beside it.
 struct PlanTransfer {
-    fs::path directory;
-    plan::Visibility visibility;
-    int home = 0;
-    bool is_checked = false;
+    Input input;
     bool holds_adapter_only = false;
-    std::vector<catalogue::File> files;
-    std::vector<io::FileStamp> stamps;
     std::pair<catalogue::Records, std::vector<std::string>> records;  ///< and what they name
     std::vector<execute::RecordSums::RecordUse> uses;
     std::vector<OutputTransfer> outputs;
@@ -48,9 +41,8 @@ struct PlanTransfer {
     std::vector<std::optional<plan::Plan>> plans = {};
 
     static constexpr auto fields = [](auto& self) {
-        return std::tie(self.directory, self.visibility, self.home, self.is_checked,
-                        self.holds_adapter_only, self.files, self.stamps, self.records, self.uses,
-                        self.outputs, self.formats);
+        return std::tie(self.input, self.holds_adapter_only, self.records, self.uses, self.outputs,
+                        self.formats);
     };
 };
 
@@ -83,19 +75,14 @@ std::vector<const plan::Plan*> plans_of(const Merge& merge) {
 
 /// Leaves the merge without what is large.
 std::vector<std::byte> transfer_bytes(const Run& run, Merge& merge) {
-    Input& input = merge.input;
-    PlanTransfer transfer{input.directory,
-                          input.visibility,
-                          input.home,
-                          input.is_checked,
+    auto sums = std::move(merge.input.sums);
+    PlanTransfer transfer{std::move(merge.input),
                           merge.holds_adapter_only,
-                          std::move(input.files),
-                          std::move(input.stamps),
-                          named_once(input.sums->records()),
-                          input.sums->uses(),
+                          named_once(sums->records()),
+                          sums->uses(),
                           {},
                           {}};
-    input.sums = nullptr;
+    sums = nullptr;
     for (Output& output : merge.outputs) {
         const auto& made = output.model.quantisation;
         transfer.outputs.push_back(
@@ -150,13 +137,10 @@ void complete_output(const Run& run, OutputTransfer& from, Output& output) {
 void receive_plans(const Run& run, bool is_planner, std::shared_ptr<PlanTransfer> transfer,
                    Merge& merge) {
     Input& input = merge.input;
-    input.directory = std::move(transfer->directory);
-    input.visibility = std::move(transfer->visibility);
-    input.home = transfer->home;
-    input.is_checked = transfer->is_checked;
+    const RankMemory memory = input.memory;
+    input = std::move(transfer->input);
+    input.memory = memory;
     merge.holds_adapter_only = transfer->holds_adapter_only;
-    input.files = std::move(transfer->files);
-    input.stamps = std::move(transfer->stamps);
     input.sums = record_sums(input.directory, input.files, std::move(transfer->records.first),
                              std::move(transfer->uses));
     std::size_t at = 0;

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "app/report/summary.hpp"
 #include "core/text.hpp"
@@ -51,7 +50,7 @@ void plan_output(const Run& run, Merge& merge, Output& output, plan::JobPlan cho
     const plan::Visibility visibility =
         merge.n_ranks > 0 ? plan::Visibility::everywhere(merge.n_ranks, files.size())
                           : merge.input.visibility;
-    const auto plan = [&](std::vector<plan::Target> targets, plan::Replicas replicas) {
+    const auto plan = [&](plan::Targets targets, plan::Replicas replicas) {
         choice.replicas = replicas;
         return mpi::collectively_get(run.comm, [&] {
             return plan::make_plan(std::move(targets), files, visibility, choice);
@@ -105,7 +104,7 @@ void say_plan(const Run& run, const plan::Plan& plan) {
     run.log.debug("writing " + human_bytes(plan.placement.tensor_bytes) + ": " +
                   counted(plan.tensors.size(), "tensor") + " in " +
                   counted(plan.placement.files.size(), "file") + " by " +
-                  counted(static_cast<std::size_t>(run.comm.size()), "rank") + ", " +
+                  counted(run.comm.size(), "rank") + ", " +
                   std::string(plan::name_of(plan.strategy)) + " (" + plan.why + ")");
 }
 
@@ -127,7 +126,7 @@ void plan_outputs(const Run& run, Merge& merge) {
     tell_trace(run, merge);
 }
 
-void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targets) {
+void plan_as_stored(const Run& run, Merge& merge, plan::Targets targets) {
     merge.here = shared_resources(run.comm);
     if (merge.input.is_checked) {
         merge.input.sums->use_records_of(targets);

@@ -14,7 +14,7 @@ namespace shardweld::app {
 void plan_outputs(const Run& run, Merge& merge);
 
 /// Collective. The plan of one output, whose tensors stay as they are stored in the merge's input.
-void plan_as_stored(const Run& run, Merge& merge, std::vector<plan::Target> targets);
+void plan_as_stored(const Run& run, Merge& merge, plan::Targets targets);
 
 /// Local. Puts the plans into the first rank's reports, and what they make into all.
 void report_plans(const Run& run, Merge& merge);

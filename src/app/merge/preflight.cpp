@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "app/messages/log.hpp"
-#include "app/report/run.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/runtime/stop.hpp"
 #include "core/text.hpp"
@@ -38,9 +37,9 @@ void require_enough(const std::string& name, const Host& host) {
     }
     throw Error(
         ErrorCode::memory,
-        "the " + counted(static_cast<std::size_t>(host.n_ranks), "rank") + " on " +
-            printable(name) + " will need " + human_bytes(host.needed) +
-            " of memory, but the job may use " + human_bytes(*host.limit) + " there",
+        "the " + counted(host.n_ranks, "rank") + " on " + printable(name) + " will need " +
+            human_bytes(host.needed) + " of memory, but the job may use " +
+            human_bytes(*host.limit) + " there",
         "ask for more (--mem), start fewer ranks per node or give a smaller --memory_limit");
 }
 
@@ -201,10 +200,10 @@ void require_apart(const fs::path& one, const fs::path& other) {
 
 /// Collective. The targets of a merge are apart from each other. Error(target).
 void check_targets_apart(mpi::Comm& comm, const std::vector<Output>& outputs) {
-    mpi::collectively(comm, [&] {
+    mpi::on_first(comm, [&] {
         std::vector<fs::path> targets;
-        for (std::size_t at = 0; comm.rank() == 0 && at < outputs.size(); ++at) {
-            const fs::path target = io::resolved(outputs[at].asked().directory);
+        for (const Output& output : outputs) {
+            const fs::path target = io::resolved(output.asked().directory);
             for (const fs::path& one : targets) {
                 require_apart(one, target);
             }
@@ -217,8 +216,8 @@ void check_targets_apart(mpi::Comm& comm, const std::vector<Output>& outputs) {
 /// Error(target).
 void check_inputs_apart(const Run& run, const Merge& merge, const JobOutput& output) {
     const Job& job = run.job;
-    mpi::collectively(run.comm, [&] {
-        if (run.comm.rank() != 0 || !job.run.overwrite) {
+    mpi::on_first(run.comm, [&] {
+        if (!job.run.overwrite) {
             return;
         }
         std::vector<fs::path> inputs;

@@ -36,7 +36,6 @@
 #include "preflight.hpp"
 #include "result_check.hpp"
 #include "resumption.hpp"
-#include "state.hpp"
 
 namespace shardweld::app {
 
@@ -131,10 +130,7 @@ void say_notes(const Run& run, publish::PartialDirectory& partial) {
 }
 
 void open_partial(const Run& run, Output& output) {
-    mpi::collectively(run.comm, [&] {
-        if (run.comm.rank() != 0) {
-            return;
-        }
+    mpi::on_first(run.comm, [&] {
         output.partial.emplace(publish::PartialDirectory::create(
             output.asked().directory, input_directories(run.job), run.job.run.overwrite,
             !run.job.run.restart, publish::this_process(job_name(), job_restarts())));
@@ -351,10 +347,7 @@ void publish_outputs(const Run& run, Merge& merge) {
         run.report->phases = run.watch->phases();
         run.report->rank_phases = mpi::gather(run.comm, run.watch->phases());
     }
-    mpi::collectively(run.comm, [&] {
-        if (run.comm.rank() != 0) {
-            return;
-        }
+    mpi::on_first(run.comm, [&] {
         for (Output& output : merge.outputs) {
             write_kept_report(run, output);
         }

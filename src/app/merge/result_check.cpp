@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
+#include "app/binding/optimizer_text.hpp"
 #include "app/compare/base_summary.hpp"
 #include "app/compare/comparison.hpp"
 #include "app/compare/model_directory.hpp"
-#include "app/family/optimizer_text.hpp"
 #include "execute/comparer.hpp"
 #include "mpi/share.hpp"
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <string_view>
 
+#include "app/binding/optimizer_text.hpp"
+#include "app/binding/written_model.hpp"
 #include "app/compare/model_directory.hpp"
-#include "app/family/optimizer_text.hpp"
 #include "app/family/training_form.hpp"
-#include "app/family/written_model.hpp"
 #include "plan/schedule/footprint.hpp"
 
 namespace shardweld::app {

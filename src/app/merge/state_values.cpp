@@ -87,14 +87,13 @@ void require_squares(const plan::Plan& plan, const std::map<std::uint32_t, Index
     }
     const Index n_elements = add_up(below_zero, [](const auto& one) { return one.second; });
     const auto& [first, n_of_first] = *below_zero.begin();
-    throw Error(ErrorCode::mismatch,
-                printable(state_text(plan.target_of(first))) + " has " +
-                    counted(static_cast<std::size_t>(n_of_first), "element") +
-                    " below zero, and a mean of squares has none (" +
-                    counted(static_cast<std::size_t>(n_elements), "element") + " in " +
-                    counted(below_zero.size(), "tensor") + ")",
-                "see whether exp_avg and exp_avg_sq have changed places in the save, or " +
-                    std::string(formats::kWeightsOnly));
+    throw Error(
+        ErrorCode::mismatch,
+        printable(state_text(plan.target_of(first))) + " has " + counted(n_of_first, "element") +
+            " below zero, and a mean of squares has none (" + counted(n_elements, "element") +
+            " in " + counted(below_zero.size(), "tensor") + ")",
+        "see whether exp_avg and exp_avg_sq have changed places in the save, or " +
+            std::string(formats::kWeightsOnly));
 }
 
 }  // namespace

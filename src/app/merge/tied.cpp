@@ -26,8 +26,7 @@ Error unproved_master(const execute::Difference& first, const plan::Target& targ
     return {
         ErrorCode::mismatch,
         "the optimizer's fp32 master of " + target.name +
-            " does not round to the stored weight in " +
-            counted(static_cast<std::size_t>(first.n_elements), "element") +
+            " does not round to the stored weight in " + counted(first.n_elements, "element") +
             (n_others > 0 ? ", nor do those of " + counted(n_others, "other tensor")
                           : "; all others do") +
             (doubt.empty() ? "" : ": " + doubt),
@@ -48,7 +47,7 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
     }
     return Error(ErrorCode::mismatch,
                  "two copies of " + target.name + " differ in " +
-                     counted(static_cast<std::size_t>(first.n_elements), "element") +
+                     counted(first.n_elements, "element") +
                      (tensors.size() > 1
                           ? ", and so do copies of " + counted(tensors.size() - 1, "other tensor")
                           : ""),
@@ -62,7 +61,7 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
 std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
                               const execute::SourceFiles& source,
                               const plan::Visibility& visibility, const plan::JobPlan& choice) {
-    std::vector<plan::Target> targets;
+    plan::Targets targets;
     for (const plan::SamePair& pair : binding.same) {
         plan::Target target = binding.targets[pair.target];
         const auto first =

@@ -11,14 +11,14 @@
 
 namespace shardweld::app {
 
-Unwritten::Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log, bool is_model,
+Unwritten::Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log,
                      const std::function<void(const Output&)>& check)
     : comm_(std::move(alone)),
       job_(std::move(job)),
       log_(std::move(log)),
       run_(begin_run(*comm_, job_, log_)),
       merge_(begin_merge(run_)) {
-    merge_.is_written = is_model;
+    merge_.is_written = job_.command == Command::mount;
     find_inputs(run_, merge_);
     plan_found(run_, merge_);
     if (check) {

@@ -10,7 +10,6 @@
 #include "app/report/run.hpp"
 #include "app/runtime/scratch.hpp"
 #include "app/settings/job.hpp"
-#include "core/path.hpp"
 #include "execute/part_reader.hpp"
 #include "execute/source.hpp"
 #include "mpi/comm.hpp"
@@ -23,9 +22,9 @@ namespace shardweld::app {
 class Unwritten {
   public:
     /// Plans, gathers the factors of folds and the scales of codes, and reads weights whose scales
-    /// are of whole ones. `is_model`: an adapter has its place beside it. `check` is told of the
-    /// plan before. Errors of a merge, and of `check`.
-    Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log, bool is_model,
+    /// are of whole ones. What is mounted has a place for an adapter beside the model. `check` is
+    /// told of the plan before. Errors of a merge, and of `check`.
+    Unwritten(std::unique_ptr<mpi::Comm> alone, Job job, Log log,
               const std::function<void(const Output&)>& check = {});
     ~Unwritten() = default;
     Unwritten(const Unwritten&) = delete;

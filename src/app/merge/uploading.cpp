@@ -11,7 +11,6 @@
 #include "app/messages/progress.hpp"
 #include "app/runtime/external.hpp"
 #include "core/text.hpp"
-#include "mpi/free_run.hpp"
 #include "process/command.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"

@@ -8,8 +8,6 @@
 #include <cstdlib>
 #include <ctime>
 #include <fstream>
-#include <string>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -23,7 +21,6 @@
 #include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
-#include "shardweld/error.hpp"
 
 #include "hidden.hpp"
 #include "table.hpp"

@@ -90,8 +90,7 @@ double share_of(double part, double all) {
 
 }  // namespace
 
-std::string table(const std::vector<Align>& aligns,
-                  const std::vector<std::vector<std::string>>& rows) {
+std::string table(const std::vector<Align>& aligns, const Cells& rows) {
     return table(aligns, rows.size(), [&](std::size_t i) { return rows[i]; });
 }
 

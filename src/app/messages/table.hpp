@@ -12,10 +12,12 @@ namespace shardweld::app {
 
 enum class Align { left, right };
 
+/// The texts of a table, row by row.
+using Cells = std::vector<std::vector<std::string>>;
+
 /// Rows as lines; columns as wide as their widest cell, two blanks apart. `aligns` has one value
 /// per column; rows may be shorter.
-std::string table(const std::vector<Align>& aligns,
-                  const std::vector<std::vector<std::string>>& rows);
+std::string table(const std::vector<Align>& aligns, const Cells& rows);
 /// A table of many rows, which are made twice instead of kept.
 std::string table(const std::vector<Align>& aligns, std::size_t n_rows,
                   const std::function<std::vector<std::string>(std::size_t)>& row_at);

@@ -4,7 +4,6 @@
 #include <iterator>
 #include <map>
 #include <optional>
-#include <string_view>
 #include <tuple>
 #include <utility>
 
@@ -140,8 +139,6 @@ void complete_path(FoldedRow& row) {
         row.path[i] += numbers.size() > 1 ? "{" + text + "}" : text;
     }
 }
-
-using Cells = std::vector<std::vector<std::string>>;
 
 struct NameBranch {
     std::string name;
@@ -408,7 +405,7 @@ std::string grid_text(const RankGrid& grid, const std::vector<bool>& is_copy) {
     std::ranges::copy_if(grid.axes, std::back_inserter(dims),
                          [](const catalogue::MeshDim& dim) { return dim.extent > 1; });
     std::string signs;
-    for (std::size_t place = 0; place < grid.places.size(); ++place) {
+    for (const std::size_t place : indices(grid.places)) {
         signs += sign_of(grid, place, is_copy);
     }
     const std::string head = "rank files (" + meanings(signs) + "), " + heading(dims) + "\n";

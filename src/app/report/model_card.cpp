@@ -67,8 +67,7 @@ std::string values_text(const std::optional<std::vector<OddTensor>>& odd) {
     const auto n_odd =
         std::ranges::count_if(*odd, [](const OddTensor& one) { return one.n_nan + one.n_inf > 0; });
     return n_odd == 0 ? "; no value is NaN or infinite"
-                      : "; values of " + counted(static_cast<std::size_t>(n_odd), "tensor") +
-                            " are NaN or infinite";
+                      : "; values of " + counted(n_odd, "tensor") + " are NaN or infinite";
 }
 
 std::string checks_text(const RunReport& run, const OutputReport& report) {

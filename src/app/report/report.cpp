@@ -4,8 +4,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <optional>
-#include <set>
 #include <string_view>
 
 #include <unistd.h>
@@ -14,7 +12,6 @@
 #include "catalogue/catalogue.hpp"
 #include "core/lists.hpp"
 #include "core/name_rules.hpp"
-#include "core/path.hpp"
 #include "core/redact.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"

@@ -29,8 +29,6 @@ namespace shardweld::app {
 
 namespace {
 
-using nlohmann::ordered_json;
-
 ordered_json phase_json(const Phase& phase) {
     return {{"name", phase.name},
             {"wall_s", phase.wall_s},
@@ -105,11 +103,6 @@ ordered_json output_json(const std::optional<MadeOf>& made_of) {
                                    {"options", made_of->options},
                                    {"config_xxh3_128", made_of->config}})
                    : ordered_json();
-}
-
-/// A value, or null for what the run did not get to know.
-ordered_json known(const std::string& text) {
-    return text.empty() ? ordered_json() : ordered_json(text);
 }
 
 constexpr const char* kOwnReport = "give the report that the merge of this model wrote";
@@ -225,7 +218,9 @@ std::string kind_of(const TensorEntry& tensor) {
 
 }  // namespace
 
-using nlohmann::ordered_json;
+ordered_json json_or_null(const std::string& text) {
+    return text.empty() ? ordered_json() : ordered_json(text);
+}
 
 nlohmann::json parse_with_nonfinite(const std::string& text) {
     return parse_json<nlohmann::json>(without_nonfinite(text));
@@ -246,7 +241,7 @@ ordered_json json_of(const TensorEntry& tensor) {
     ordered_json json = {{"name", tensor.name},     {"dtype", torch_name(tensor.dtype)},
                          {"shape", tensor.shape},   {"file", tensor.file},
                          {"offset", tensor.offset}, {"bytes", tensor.bytes}};
-    json["xxh3_128"] = tensor.digest.empty() ? ordered_json() : ordered_json(tensor.digest);
+    json["xxh3_128"] = json_or_null(tensor.digest);
     json["sources"] = tensor.sources;
     if (!tensor.factors.empty()) {
         json["factors"] = tensor.factors;
@@ -301,7 +296,7 @@ ordered_json json_of(const Warning& warning) {
 
 ordered_json json_of(const FileEntry& file) {
     ordered_json json = {{"name", file.name}, {"bytes", file.bytes}};
-    json["sha256"] = file.sha256.empty() ? ordered_json() : ordered_json(file.sha256);
+    json["sha256"] = json_or_null(file.sha256);
     if (!file.rest.empty()) {
         json["rest_xxh3_128"] = file.rest;
     }
@@ -326,7 +321,7 @@ ordered_json json_of(const BaseSummary& base) {
     if (std::isinf(base.max_absolute)) {
         json["max_abs"] = "inf";
     }
-    json["max_tensor"] = base.max_tensor.empty() ? ordered_json() : ordered_json(base.max_tensor);
+    json["max_tensor"] = json_or_null(base.max_tensor);
     json["extra"] = base.extra;
     json["missing"] = base.missing;
     json["shapes"] = base.shapes;
@@ -387,8 +382,8 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     ordered_json json = {{"schema", kReportSchema}};
     json["tool"] = {{"version", version()}, {"git", git_version()}};
     json["command"] = run.command;
-    json["target"] = known(output.target);
-    json["model_class"] = known(output.model_class);
+    json["target"] = json_or_null(output.target);
+    json["model_class"] = json_or_null(output.model_class);
     json["exit"] = {{"code", static_cast<int>(run.code)}, {"name", std::string(name_of(run.code))},
                     {"message", run.failure.what()},      {"where", run.failure.context()},
                     {"hint", hint_of(run.failure)},       {"detail", run.failure.detail()}};
@@ -399,16 +394,15 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
     json["published"] = output.is_published;
     json["provenance"] = json_of(run.input.provenance);
     json["mixed"] = json_list(run.mixed);
-    json["recipe"] = {{"name", known(run.recipe)},
+    json["recipe"] = {{"name", json_or_null(run.recipe)},
                       {"verified", std::string(models::name_of(run.verification.level))},
                       {"by", run.verification.by}};
-    json["plan"] = {
-        {"hash", known(output.plan_hash)},
-        {"strategy", known(run.strategy)},
-        {"why", run.why},
-        {"rounds", run.rounds},
-        {"metadata_bytes", output.metadata_bytes},
-        {"once_a_node", run.is_planned_once ? ordered_json(*run.is_planned_once) : ordered_json()}};
+    json["plan"] = {{"hash", json_or_null(output.plan_hash)},
+                    {"strategy", json_or_null(run.strategy)},
+                    {"why", run.why},
+                    {"rounds", run.rounds},
+                    {"metadata_bytes", output.metadata_bytes},
+                    {"once_a_node", json_or_null(run.is_planned_once)}};
     json["quotas"] = quotas_json(output.quotas);
     json["phases"] = collect_list(run.phases, phase_json);
     json["resume"] = output.resumed
@@ -430,7 +424,7 @@ std::string to_json(const RunReport& run, const OutputReport& output) {
                       {"tensors", json_list(output.odd.value_or(std::vector<OddTensor>()))}};
     json["base"] = output.base ? json_of(*output.base) : ordered_json();
     json["warnings"] = json_list(all_warnings(run, output));
-    json["root"] = known(output.root);
+    json["root"] = json_or_null(output.root);
     std::ostringstream text = text_stream();
     print_json(text, json, "tensors", output.tensors.size(),
                [&](std::size_t i) { return json_of(output.tensors[i]); });

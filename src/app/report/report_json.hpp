@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include <nlohmann/json.hpp>
 
 #include "core/path.hpp"
 
@@ -16,26 +16,35 @@
 
 namespace shardweld::app {
 
+using nlohmann::ordered_json;
+
 inline constexpr int kReportSchema = 1;
 
-nlohmann::ordered_json json_of(const TensorEntry& tensor);
+ordered_json json_of(const TensorEntry& tensor);
 /// How near codes are to the weight.
-nlohmann::ordered_json json_of(const numeric::Quality& quality, const std::string& encoding);
-nlohmann::ordered_json json_of(const catalogue::Ignored& ignored);
-nlohmann::ordered_json json_of(const catalogue::Provenance& provenance);
-nlohmann::ordered_json json_of(const plan::Ledger& ledger);
-nlohmann::ordered_json json_of(const MixedInput& mixed);
-nlohmann::ordered_json json_of(const Warning& warning);
-nlohmann::ordered_json json_of(const FileEntry& file);
-nlohmann::ordered_json json_of(const OddTensor& tensor);
-nlohmann::ordered_json json_of(const BaseSummary& base);
+ordered_json json_of(const numeric::Quality& quality, const std::string& encoding);
+ordered_json json_of(const catalogue::Ignored& ignored);
+ordered_json json_of(const catalogue::Provenance& provenance);
+ordered_json json_of(const plan::Ledger& ledger);
+ordered_json json_of(const MixedInput& mixed);
+ordered_json json_of(const Warning& warning);
+ordered_json json_of(const FileEntry& file);
+ordered_json json_of(const OddTensor& tensor);
+ordered_json json_of(const BaseSummary& base);
+
+/// A text, or null for what is not known; a value, or null where there is none.
+ordered_json json_or_null(const std::string& text);
+template <typename T>
+ordered_json json_or_null(const std::optional<T>& value) {
+    return value ? ordered_json(*value) : ordered_json();
+}
 
 /// Names, or null where none are known.
-nlohmann::ordered_json quotas_json(const std::optional<std::vector<std::string>>& quotas);
+ordered_json quotas_json(const std::optional<std::vector<std::string>>& quotas);
 
 /// All values of a list.
 template <typename T>
-nlohmann::ordered_json json_list(const std::vector<T>& values);
+ordered_json json_list(const std::vector<T>& values);
 
 /// A file's text as a value; a discarded one (is_discarded()) when it is not valid JSON or nested
 /// deeper than any file that is read.
@@ -43,12 +52,12 @@ nlohmann::json parse_with_nonfinite(const std::string& text);
 
 /// The text to print or write: two-space indent, one final newline; text that is not UTF-8 is
 /// replaced, never an error.
-std::string json_text(const nlohmann::ordered_json& json);
+std::string json_text(const ordered_json& json);
 
 /// Prints the text of an object whose list of this name, empty in `json`, has items that are made
 /// one by one: as values, a million of them would take gigabytes.
-void print_json(std::ostream& out, const nlohmann::ordered_json& json, const std::string& list,
-                std::size_t size, const std::function<nlohmann::ordered_json(std::size_t)>& item);
+void print_json(std::ostream& out, const ordered_json& json, const std::string& list,
+                std::size_t size, const std::function<ordered_json(std::size_t)>& item);
 
 /// The report of a run and one of its outputs as JSON text.
 std::string to_json(const RunReport& run, const OutputReport& output);

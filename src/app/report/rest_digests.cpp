@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <functional>
-#include <map>
-#include <utility>
 
 #include "core/text.hpp"
 #include "io/digest.hpp"

@@ -12,7 +12,6 @@
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "publish/report_file.hpp"
-#include "shardweld/error.hpp"
 
 #include "report_json.hpp"
 
@@ -239,8 +238,8 @@ int run_reported(mpi::Comm& comm, const Job& job, Log& log,
 
 void check_report(mpi::Comm& comm, const std::optional<fs::path>& report,
                   const std::optional<fs::path>& target) {
-    mpi::collectively(comm, [&] {
-        if (report && comm.rank() == 0) {
+    mpi::on_first(comm, [&] {
+        if (report) {
             require_report_place(*report, target);
         }
     });

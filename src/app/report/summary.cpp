@@ -91,10 +91,9 @@ std::string rate_text(Bytes bytes, double seconds) {
 
 /// "model-00001-of-00012.safetensors and 11 more (291 tensors, 15.2 GB)".
 std::string weights_text(const OutputReport& report, Bytes bytes) {
-    std::vector<std::string> names =
-        collect_list(report.files, &FileEntry::name, [&](const FileEntry& file) {
-            return std::ranges::count(report.side_files, file.name) == 0;
-        });
+    std::vector<std::string> names = collect_list(
+        report.files, &FileEntry::name,
+        [&](const FileEntry& file) { return !contains(report.side_files, file.name); });
     constexpr std::size_t kFew = 2;
     const std::string more =
         names.size() > kFew ? " and " + std::to_string(names.size() - 1) + " more" : "";
@@ -104,7 +103,7 @@ std::string weights_text(const OutputReport& report, Bytes bytes) {
 }
 
 bool has(const OutputReport& report, const std::string& file) {
-    return std::ranges::count(report.side_files, file) > 0;
+    return contains(report.side_files, file);
 }
 
 /// Whether a path can stand in a command or in Python as it is. Others are not put into examples.
@@ -208,7 +207,7 @@ std::string form_of(const JobOutput& output) {
 
 std::string hosts_text(const RunReport& report) {
     const std::set<std::string> hosts(report.hosts.begin(), report.hosts.end());
-    return counted(static_cast<std::size_t>(report.n_ranks), "rank") +
+    return counted(report.n_ranks, "rank") +
            (hosts.size() > 1 ? " on " + counted(hosts.size(), "host") : "");
 }
 
@@ -226,7 +225,7 @@ std::string ModelSize::text() const {
            (states > 0 ? "; beside it " + counted(states, "fp32 state") + " of the optimizer" : "");
 }
 
-ModelSize size_of_model(const std::vector<plan::Target>& targets) {
+ModelSize size_of_model(const plan::Targets& targets) {
     ModelSize size;
     std::map<DType, Bytes> by_dtype;
     for (const plan::Target& target : targets) {
@@ -297,7 +296,6 @@ std::string speed_text(const RunReport& run, const OutputReport& report,
 }
 
 std::string merged_json(const RunReport& run, const std::vector<Phase>& phases) {
-    using nlohmann::ordered_json;
     ordered_json outputs = ordered_json::array();
     std::size_t n_warnings = 0;
     for (const OutputReport& report : run.outputs) {
@@ -320,22 +318,21 @@ std::string merged_json(const RunReport& run, const std::vector<Phase>& phases) 
 std::string summary_json(const RunReport& run, const OutputReport& report,
                          const std::vector<Phase>& phases) {
     const Totals totals = totals_of(report, phases);
-    const nlohmann::ordered_json json = {
-        {"event", "summary"},
-        {"target", report.asked.directory.string()},
-        {"model_class", report.model_class},
-        {"parameters", report.size.parameters},
-        {"adapter_parameters", report.size.adapter},
-        {"optimizer_states", report.size.states},
-        {"dtypes", totals.dtypes},
-        {"files", report.files.size()},
-        {"bytes", totals.bytes},
-        {"seconds", totals.seconds},
-        {"side_files", report.side_files},
-        {"has_tokenizer", publish::has_tokenizer(report.side_files)},
-        {"warnings", all_warnings(run, report).size()},
-        {"next", next_commands(report)}};
-    return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+    const ordered_json json = {{"event", "summary"},
+                               {"target", report.asked.directory.string()},
+                               {"model_class", report.model_class},
+                               {"parameters", report.size.parameters},
+                               {"adapter_parameters", report.size.adapter},
+                               {"optimizer_states", report.size.states},
+                               {"dtypes", totals.dtypes},
+                               {"files", report.files.size()},
+                               {"bytes", totals.bytes},
+                               {"seconds", totals.seconds},
+                               {"side_files", report.side_files},
+                               {"has_tokenizer", publish::has_tokenizer(report.side_files)},
+                               {"warnings", all_warnings(run, report).size()},
+                               {"next", next_commands(report)}};
+    return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
 }
 
 }  // namespace shardweld::app

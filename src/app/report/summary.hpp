@@ -12,7 +12,7 @@
 namespace shardweld::app {
 
 /// How large the model is that these make.
-ModelSize size_of_model(const std::vector<plan::Target>& targets);
+ModelSize size_of_model(const plan::Targets& targets);
 
 /// "model: Qwen3ForCausalLM, 188,800 parameters, bfloat16".
 Headline model_line(const std::string& model_class, const ModelSize& size);

@@ -7,11 +7,9 @@
 
 #include <unistd.h>
 
-#include "app/settings/command_table.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
-#include "process/process.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::app {
@@ -35,17 +33,12 @@ bool is_built_in(std::string_view name) {
            std::ranges::any_of(rows, [&](const CommandRow& row) { return row.name == name; });
 }
 
-std::optional<fs::path> find_on_path(const std::string& name) {
-    const char* const path = std::getenv("PATH");  // NOLINT(concurrency-mt-unsafe): no threads yet
-    return process::find_program(name, path == nullptr ? "" : path);
-}
-
 /// The Python of a virtual environment that the program lies in, else the first on PATH.
 fs::path find_python(const std::string& command) {
     if (const auto own = find_installed(kPython); own && find_installed("../pyvenv.cfg")) {
         return *own;
     }
-    if (const auto python = find_on_path(kPython)) {
+    if (const auto python = process::find_program(kPython)) {
         return *python;
     }
     throw Error(
@@ -122,7 +115,7 @@ std::optional<std::vector<std::string>> words_on_path(const std::vector<std::str
         io::kind_at(name) != io::FileKind::none) {
         return std::nullopt;
     }
-    const auto file = find_on_path(std::string(kPrefix) + name);
+    const auto file = process::find_program(std::string(kPrefix) + name);
     if (!file) {
         return std::nullopt;
     }
@@ -135,15 +128,11 @@ std::optional<std::vector<std::string>> words_on_path(const std::vector<std::str
     return words;
 }
 
-void become(std::vector<std::string> line) {
-    std::vector<char*> pointers;
-    for (std::string& word : line) {
-        pointers.push_back(word.data());
-    }
-    pointers.push_back(nullptr);
+void become(const std::vector<std::string>& line) {
+    const std::vector<char*> words = process::exec_words(line);
     // NOLINTNEXTLINE(concurrency-mt-unsafe): no threads yet
     (void)::setenv("SHARDWELD_PROGRAM", own_program().c_str(), 1);
-    (void)::execv(pointers.front(), pointers.data());
+    (void)::execv(words.front(), words.data());
     throw Error(ErrorCode::launch, "cannot run " + printable(line.front()) + ": " +
                                        std::generic_category().message(errno));
 }
@@ -161,7 +150,7 @@ void become_own(const std::string& name, const std::vector<std::string>& argumen
     }
     std::vector<std::string> line{file->string()};
     line.insert(line.end(), arguments.begin() + 1, arguments.end());
-    become(std::move(line));
+    become(line);
 }
 
 process::Process installed_command(const std::string& name, const std::vector<std::string>& words) {

@@ -37,7 +37,7 @@ std::optional<std::vector<std::string>> words_on_path(const std::vector<std::str
 
 /// Replaces this process by the program that the first word is; what it is told of this one is in
 /// SHARDWELD_PROGRAM. Error(launch) where it cannot be started.
-[[noreturn]] void become(std::vector<std::string> line);
+[[noreturn]] void become(const std::vector<std::string>& line);
 
 /// The same for an installed command, whose name is the first word; the others are Job::installed.
 /// Error(not_found) where there is no Python.

@@ -10,7 +10,6 @@
 #include <sys/mount.h>
 #include <unistd.h>
 
-#include "core/system.hpp"
 #include "process/process.hpp"
 
 namespace shardweld::app {
@@ -44,7 +43,7 @@ int take_away(const fs::path& point) {
         return 0;
     }
     const int why = errno;
-    const auto helper = process::find_program("fusermount3", variable("PATH").value_or(""));
+    const auto helper = process::find_program("fusermount3");
     if (why != EPERM || !helper) {
         return why;
     }

@@ -231,7 +231,7 @@ void RollCall::ask(const RankState& own, int wake) {
     double next = 0;
     for (double now = wall_seconds(); now < end && !all_answered(); now = wall_seconds()) {
         if (now >= next) {
-            for (std::size_t rank = 0; rank < ranks_.size(); ++rank) {
+            for (const std::size_t rank : indices(ranks_)) {
                 if (!ranks_[rank].has_answered && rank != static_cast<std::size_t>(rank_)) {
                     send(ranks_[rank], question);
                 }

@@ -1,10 +1,7 @@
 #include "stop.hpp"
 
 #include <algorithm>
-#include <array>
-#include <atomic>
 #include <cmath>
-#include <csignal>
 #include <cstdio>
 #include <ctime>
 #include <string_view>
@@ -68,7 +65,7 @@ std::optional<double> job_end() {
         return static_cast<double>(*seconds);
     }
     const std::string job = job_name();
-    const auto squeue = process::find_program("squeue", variable("PATH").value_or(""));
+    const auto squeue = process::find_program("squeue");
     if (job.empty() || !squeue) {
         return std::nullopt;
     }

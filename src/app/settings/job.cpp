@@ -1,10 +1,8 @@
 #include "job.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numeric>
 #include <utility>
-#include <vector>
 
 #include "core/regex.hpp"
 #include "core/text.hpp"
@@ -39,20 +37,6 @@ std::function<std::string(const std::string&)> reasons(const Selection& selectio
         }
         return exclude && exclude->is_found_in(name) ? "in --exclude" : "";
     };
-}
-
-Bytes bytes_of(const plan::Target& target, const std::vector<plan::Operand>& operands) {
-    return add_up(operands, [&](const plan::Operand& operand) {
-        return static_cast<Bytes>(operand.copy.volume()) * size_of(target.stored);
-    });
-}
-
-void leave_out(const plan::Target& target, const std::string& reason, plan::Ledger& ledger) {
-    const Bytes consumed = bytes_of(target, target.operands);
-    const Bytes replica = bytes_of(target, target.replicas);
-    ledger.consumed -= consumed;
-    ledger.replica -= replica;
-    ledger.ignore(target.name, reason, consumed + replica);
 }
 
 [[noreturn]] void refuse_averaging(const std::string& message, const std::string& hint) {
@@ -136,11 +120,11 @@ std::function<bool(const std::string&)> selects(const Selection& selection) {
 
 void select(plan::Binding& binding, const Selection& selection) {
     const auto why_out = reasons(selection);
-    std::vector<plan::Target> kept;
+    plan::Targets kept;
     std::vector<std::optional<std::size_t>> place;
     for (plan::Target& target : binding.targets) {
         if (const std::string reason = why_out(target.name); !reason.empty()) {
-            leave_out(target, reason, binding.ledger);
+            binding.ledger.leave_out(target, reason);
             place.emplace_back(std::nullopt);
         } else {
             place.emplace_back(kept.size());

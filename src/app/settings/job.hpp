@@ -212,10 +212,8 @@ struct JobRun {
     ProgressStyle progress = ProgressStyle::automatic;
     std::optional<fs::path> log_dir;
     std::optional<fs::path> done;  ///< where the end of the run is told (write_run_end)
-};
 
-/// A mount: where it is seen, and for how long.
-struct JobMount {
+    // Mounting.
     bool is_daemon = false;
     bool is_for_all = false;           ///< other users may read it
     std::optional<fs::path> ready;     ///< written when it can be read
@@ -242,7 +240,6 @@ struct Job {
     std::vector<JobOutput> outputs{{"tmp"}};  ///< one at least; all are made from the same read
     JobModel model;
     JobRun run;
-    JobMount mount;
 
     std::vector<std::string> notes;  ///< options accepted that change nothing, said at debug level
     std::vector<std::string> remarks;    ///< how options were understood, said at info level

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 
-#include "option_value.hpp"
-
 namespace shardweld::app {
 
 // NOLINTNEXTLINE(readability-function-size): a table
@@ -218,16 +216,16 @@ const std::vector<OptionRow>& option_rows() {
          flag<&JobRun::strict_dtype>()},
 
         {"daemon", "", kMount, "Mount", "go on in the background, once the model can be read",
-         flag<&JobMount::is_daemon>()},
+         flag<&JobRun::is_daemon>()},
         {"ready", "FILE", kMount, "Mount",
          "write FILE, with the number of the process, once the model can be read",
-         text<&JobMount::ready>()},
+         text<&JobRun::ready>()},
         {"allow_other", "", kMount, "Mount",
          "let other users read it, too (as user_allow_other in /etc/fuse.conf permits)",
-         flag<&JobMount::is_for_all>()},
+         flag<&JobRun::is_for_all>()},
         {"cache_limit", "SIZE", kMount, "Mount",
          "memory for what was made and may be read again (default 48MiB, at least 16MiB)",
-         value<&JobMount::cache_limit>(size_in)},
+         value<&JobRun::cache_limit>(size_in)},
 
         {"older_than", "TIME", kClean, "Cleaning",
          "remove only what nobody has written to for this long: 12h, 7d (default: all but running "

@@ -1,6 +1,5 @@
 #include "option_value.hpp"
 
-#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -12,7 +11,6 @@
 #include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
 
-#include "job.hpp"
 #include "typed_words.hpp"
 
 namespace shardweld::app {

@@ -94,7 +94,7 @@ template <auto Of>
 auto& member(Job& job) {
     auto parts =
         std::tie(job.inputs.front(), job.inputs.front().mesh, job.outputs.front(), job.model,
-                 job.model.averaging, job.model.selection, job.run, job.run.plan, job.mount, job);
+                 job.model.averaging, job.model.selection, job.run, job.run.plan, job);
     return std::get<decltype(class_of(Of))&>(parts).*Of;
 }
 template <auto Of>

@@ -1,5 +1,6 @@
 // Which options go together: a row for each relation, and one sentence for each kind.
 #include <algorithm>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -27,43 +28,47 @@ struct Relation {
     std::string_view hint = {};  ///< "": that of its kind
 };
 
-constexpr Relation kRelations[] = {
-    {"mesh_dim_names", Relates::needs, "mesh_shape"},
-    {"mesh_shape", Relates::needs, "mesh_dim_names"},
-    {"hf_config", Relates::excludes, "hf_model_path", "they mean the same"},
-    {"task_arithmetic", Relates::needs, "scale"},
-    {"scale", Relates::needs, "task_arithmetic"},
-    {"average_weights average_decay", Relates::needs, "average"},
-    {"average", Relates::excludes, "task_arithmetic"},
-    {"average_weights", Relates::excludes, "average_decay"},
-    {"private revision hf_cli", Relates::needs, "hf_upload_path"},
-    {"max_readers", Relates::excludes, "strategy=direct", "it lets every rank read"},
-    {"resume", Relates::excludes, "restart"},
-    {"quantize also", Relates::excludes, "output_format=hdf5",
-     "it writes safetensors or, with gguf:*, GGUF", "leave --output_format out"},
-    {"quantize=gguf:*", Relates::excludes, "test_hf_dir",
-     "it writes llama.cpp's names, which no model directory has",
-     "compare what is written without it"},
-    {"quantize=gguf:*", Relates::excludes, "max_shard_size", "a GGUF model is one file",
-     "leave --max_shard_size out"},
-    {"also", Relates::excludes, "average delta", {}, "merge once for each output"},
-    {"like", Relates::excludes, "to", {}, "give --like alone: it says what form to write"},
-    {"like_only_weights", Relates::needs, "like"},
-    {"like",
-     Relates::excludes,
-     "dtype",
-     {},
-     "leave --dtype out: the template says in which type each tensor is written"},
-    {"state=master|all", Relates::excludes,
-     "average delta quantize include exclude dtype like also base supplement vocab_size",
-     "an optimizer's states belong to all weights as they were trained"},
-    {"supplement",
-     Relates::excludes,
-     "average delta base",
-     {},
-     "write the model first, and complete it in a second run with --supplement"},
-    {"verbose", Relates::excludes, "quiet"},
-};
+std::span<const Relation> relations() {
+    using enum Relates;
+    static constexpr Relation kRelations[] = {
+        {"mesh_dim_names", needs, "mesh_shape"},
+        {"mesh_shape", needs, "mesh_dim_names"},
+        {"hf_config", excludes, "hf_model_path", "they mean the same"},
+        {"task_arithmetic", needs, "scale"},
+        {"scale", needs, "task_arithmetic"},
+        {"average_weights average_decay", needs, "average"},
+        {"average", excludes, "task_arithmetic"},
+        {"average_weights", excludes, "average_decay"},
+        {"private revision hf_cli", needs, "hf_upload_path"},
+        {"max_readers", excludes, "strategy=direct", "it lets every rank read"},
+        {"resume", excludes, "restart"},
+        {"quantize also", excludes, "output_format=hdf5",
+         "it writes safetensors or, with gguf:*, GGUF", "leave --output_format out"},
+        {"quantize=gguf:*", excludes, "test_hf_dir",
+         "it writes llama.cpp's names, which no model directory has",
+         "compare what is written without it"},
+        {"quantize=gguf:*", excludes, "max_shard_size", "a GGUF model is one file",
+         "leave --max_shard_size out"},
+        {"also", excludes, "average delta", {}, "merge once for each output"},
+        {"like", excludes, "to", {}, "give --like alone: it says what form to write"},
+        {"like_only_weights", needs, "like"},
+        {"like",
+         excludes,
+         "dtype",
+         {},
+         "leave --dtype out: the template says in which type each tensor is written"},
+        {"state=master|all", excludes,
+         "average delta quantize include exclude dtype like also base supplement vocab_size",
+         "an optimizer's states belong to all weights as they were trained"},
+        {"supplement",
+         excludes,
+         "average delta base",
+         {},
+         "write the model first, and complete it in a second run with --supplement"},
+        {"verbose", excludes, "quiet"},
+    };
+    return kRelations;
+}
 
 /// "--strategy direct" where values are asked for, else "--strategy"; "" where it is not given so.
 std::string text_of_given(std::string_view option, const GivenTexts& given) {
@@ -104,7 +109,7 @@ void require_related(const Relation& row, const std::string& one, const GivenTex
 }  // namespace
 
 void check_relations(const GivenTexts& given) {
-    for (const Relation& row : kRelations) {
+    for (const Relation& row : relations()) {
         for (const std::string_view option : split(row.options, ' ')) {
             if (const std::string one = text_of_given(option, given); !one.empty()) {
                 require_related(row, one, given);

@@ -98,7 +98,7 @@ void check_also(const std::vector<JobOutput>& outputs) {
     std::vector<std::tuple<std::optional<Encoding>, std::optional<DType>, std::string>> forms;
     for (const JobOutput& output : outputs) {
         const auto form = std::tuple(output.quantise, output.dtype, output.form);
-        if (std::ranges::count(forms, form) > 0) {
+        if (contains(forms, form)) {
             refuse(
                 "--also " + printable(output.directory.string()) + " is the same as another output",
                 "copy that one, or give another form: DIR:fp8-block, DIR:bf16, DIR:torch_dist");
@@ -272,7 +272,7 @@ void require_target(const Job& job) {
     if (job.command == Command::mount && !job.has("target_dir")) {
         refuse("no mount point is given", "usage: " + std::string(row_for(job.command).usage));
     }
-    if (job.mount.is_daemon && !job.mount.program.empty()) {
+    if (job.run.is_daemon && !job.run.program.empty()) {
         refuse("--daemon and a command exclude each other: the mount ends with the command",
                "leave one of them out");
     }

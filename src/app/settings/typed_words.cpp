@@ -35,7 +35,7 @@ std::string plain(std::string_view typed) {
 
 /// `words` stand with blanks between them.
 bool is_among(std::string_view word, std::string_view words) {
-    return std::ranges::count(split(words, ' '), word) > 0;
+    return contains(split(words, ' '), word);
 }
 
 /// "merge plan", "every -clean" (all but one).

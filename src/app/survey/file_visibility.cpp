@@ -1,6 +1,5 @@
 #include "file_visibility.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <fstream>
 #include <map>
@@ -8,8 +7,6 @@
 #include <optional>
 #include <set>
 #include <sstream>
-#include <string>
-#include <utility>
 
 #include <sys/stat.h>
 #include <unistd.h>

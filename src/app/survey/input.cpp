@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <map>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "app/report/file_hashes.hpp"
-#include "app/report/run.hpp"
 #include "core/text.hpp"
 #include "formats/containers/zip.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -15,8 +12,6 @@
 #include "io/whole_file.hpp"
 #include "mpi/share.hpp"
 #include "shardweld/error.hpp"
-
-#include "checkpoint.hpp"
 
 namespace shardweld::app {
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "app/report/run.hpp"
@@ -29,6 +30,11 @@ struct Input {
     std::shared_ptr<execute::RecordSums> sums;  ///< of the files' records; null: not looked for
     bool is_checked = false;                    ///< they are held against what is read
     RankMemory memory;
+
+    static constexpr auto fields = [](auto& self) {
+        return std::tie(self.directory, self.files, self.visibility, self.stamps, self.digests,
+                        self.n_reads, self.home, self.is_checked);
+    };
 };
 
 /// Collective, with progress. A checkpoint's steps: what is there, the sums that the save lists of

@@ -5,10 +5,7 @@
 #include <cstdint>
 #include <cstring>
 #include <map>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "core/text.hpp"
 #include "io/whole_file.hpp"

@@ -11,7 +11,7 @@
 
 #include "app/cli/parse_options.hpp"
 #include "app/commands/advice.hpp"
-#include "app/family/model.hpp"
+#include "app/family/prepare_model.hpp"
 #include "app/merge/tied.hpp"
 #include "app/survey/input.hpp"
 #include "core/codec.hpp"

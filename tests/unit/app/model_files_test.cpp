@@ -72,7 +72,7 @@ TEST_F(ReferenceSpelling, is_the_tree_s_own_without_one) {
 }
 
 TEST_F(ReferenceSpelling, takes_module_lines_with_what_the_hub_s_say) {
-    const Reference reference{{{"layers.#.experts.gate_up", {}}}};
+    const Reference reference{{"layers.#.experts.gate_up", {}}};
     models::Recipe recipe = recipe_;
     models::Dialect dialect = dialect_;
     spell_as(reference, {}, symbols_, recipe, dialect);
@@ -82,14 +82,14 @@ TEST_F(ReferenceSpelling, takes_module_lines_with_what_the_hub_s_say) {
     EXPECT_TRUE(line.optional);
     EXPECT_EQ(line.keep, DType::f32);
     // Names of both kinds tell nothing, and stored names are read as ever.
-    const Reference both{{{"layers.#.experts.gate_up", {}}, {"layers.#.experts.#.up.weight", {}}}};
+    const Reference both{{"layers.#.experts.gate_up", {}}, {"layers.#.experts.#.up.weight", {}}};
     EXPECT_EQ(written(both).size(), 4U);
     EXPECT_EQ(dialect.store.size(), dialect_.store.size());
 }
 
 TEST_F(ReferenceSpelling, takes_the_order_of_dims_from_a_shape) {
     const auto with = [&](const std::vector<Index>& shape) {
-        return written({{{"layers.#.down", shape}}})[2];
+        return written({{"layers.#.down", shape}})[2];
     };
     EXPECT_EQ(with({2, 4, 3}), "down e h f");
     EXPECT_EQ(with({2, 3, 4}), "down e f h");
@@ -101,7 +101,7 @@ TEST_F(ReferenceSpelling, begins_names_as_the_reference_does) {
     const auto name = [&](const Names& known, const std::string& own) {
         Reference reference;
         for (const std::string& one : known) {
-            reference.shapes[one];
+            reference[one];
         }
         return spelled_name(reference, recipe_, own);
     };
