@@ -12,6 +12,7 @@
 #include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
+#include "descriptor.hpp"
 #include "errno.hpp"
 #include "input_file.hpp"
 
@@ -21,30 +22,6 @@ namespace {
 
 constexpr int kReading = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC | O_NOFOLLOW;
 constexpr int kOnTheWay = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
-
-/// A descriptor that ends with its scope.
-class HeldDescriptor {
-  public:
-    explicit HeldDescriptor(int fd) : fd_(fd) {}
-    ~HeldDescriptor() { close(); }
-    HeldDescriptor(const HeldDescriptor&) = delete;
-    HeldDescriptor& operator=(const HeldDescriptor&) = delete;
-    void take(int fd) {
-        close();
-        fd_ = fd;
-    }
-    [[nodiscard]] int get() const { return fd_; }
-
-  private:
-    void close() const {
-        if (fd_ >= 0) {
-            const int error = errno;
-            ::close(fd_);
-            errno = error;
-        }
-    }
-    int fd_;
-};
 
 /// Why a path leads to no file below a directory; 0 if it may.
 int fault_of(const fs::path& relative) {
@@ -88,12 +65,12 @@ int walk_beneath(int directory, const fs::path& relative) {
         errno = fault;
         return -1;
     }
-    HeldDescriptor at(retried([&] { return ::openat(directory, ".", kOnTheWay); }));
+    Descriptor at(retried([&] { return ::openat(directory, ".", kOnTheWay); }));
     for (const fs::path& part : relative.parent_path()) {
         if (at.get() < 0) {
             return -1;
         }
-        at.take(retried([&] { return ::openat(at.get(), part.c_str(), kOnTheWay); }));
+        at = Descriptor(retried([&] { return ::openat(at.get(), part.c_str(), kOnTheWay); }));
     }
     const fs::path name = relative.filename();
     return at.get() < 0 ? -1 : retried([&] { return ::openat(at.get(), name.c_str(), kReading); });
@@ -115,7 +92,7 @@ InputFile open_within(const fs::path& path, const fs::path& root) {
     if (home.empty()) {
         throw_replaced(path);
     }
-    const HeldDescriptor directory(retried([&] { return ::open(home.c_str(), kOnTheWay); }));
+    const Descriptor directory(retried([&] { return ::open(home.c_str(), kOnTheWay); }));
     const int fd =
         directory.get() < 0 ? -1 : open_beneath(directory.get(), end.lexically_relative(home));
     if (fd >= 0) {

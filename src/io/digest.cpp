@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <new>
 #include <string_view>
-#include <vector>
 
 #include <openssl/evp.h>
 #include <xxhash.h>
@@ -86,7 +85,7 @@ void require(int is_done) {
 std::string sha256_of(const InputFile& file, const std::function<void(Bytes)>& before_part) {
     const Context context(EVP_MD_CTX_new());
     require(context != nullptr ? EVP_DigestInit_ex(context.get(), EVP_sha256(), nullptr) : 0);
-    std::vector<std::byte> part(std::min(kPart, file.size()));
+    ByteBuffer part(std::min(kPart, file.size()));
     for (Bytes at = 0; at < file.size(); at += part.size()) {
         part.resize(std::min(kPart, file.size() - at));
         before_part(part.size());

@@ -25,7 +25,7 @@ constexpr int kHeld = O_PATH | O_DIRECTORY | O_CLOEXEC;
 Directory::Directory(const fs::path& path) : path_(path) {
     const int fd = retried([&] { return ::open(path.c_str(), kHeld); });
     if (fd >= 0) {
-        own_descriptor(fd);
+        fd_ = std::make_shared<const Descriptor>(fd);
     } else if (!means_absent(errno)) {
         error_ = errno;
     }
@@ -40,14 +40,7 @@ Directory::Directory(const Directory& above, const fs::path& name) : path_(above
     if (fd < 0) {
         throw_errno(errno, "open directory", path_);
     }
-    own_descriptor(fd);
-}
-
-void Directory::own_descriptor(int fd) {
-    fd_ = {new int(fd), [](const int* held) {
-               ::close(*held);
-               delete held;
-           }};
+    fd_ = std::make_shared<const Descriptor>(fd);
 }
 
 int Directory::fd() const {
@@ -57,7 +50,7 @@ int Directory::fd() const {
     if (!fd_) {
         throw Error(ErrorCode::target, "there is no directory " + path_.string());
     }
-    return *fd_;
+    return fd_->get();
 }
 
 void Directory::require_same() const {
@@ -66,7 +59,7 @@ void Directory::require_same() const {
     }
     struct stat held {};
     struct stat named {};
-    if (!fd_ || ::fstat(*fd_, &held) != 0) {
+    if (!fd_ || ::fstat(fd_->get(), &held) != 0) {
         return;
     }
     const int status = ::stat(path_.c_str(), &named);

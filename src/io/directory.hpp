@@ -10,6 +10,8 @@
 #include "core/index.hpp"
 #include "core/path.hpp"
 
+#include "descriptor.hpp"
+
 namespace shardweld::io {
 
 /// The directory that had a path when this was made. It is held open, so that no other one can be
@@ -34,11 +36,9 @@ class Directory {
     [[nodiscard]] int fd() const;
 
   private:
-    void own_descriptor(int fd);
-
     fs::path path_;
-    std::shared_ptr<const int> fd_;  ///< null: there was none
-    int error_ = 0;                  ///< why it could not be opened
+    std::shared_ptr<const Descriptor> fd_;  ///< null: there was none
+    int error_ = 0;                         ///< why it could not be opened
 };
 
 /// Which file lies under a name.

@@ -79,7 +79,7 @@ InputFile InputFile::opened(int directory, const fs::path& name, const fs::path&
 InputFile InputFile::adopt(int fd, const fs::path& path) {
     InputFile file;
     file.path_ = path;
-    file.fd_ = fd;
+    file.fd_ = Descriptor(fd);
     file.stamp_ = stamp_behind(fd, path);
     return file;
 }
@@ -114,7 +114,7 @@ void InputFile::read_at(Bytes offset, ByteSpan out) const {
         const std::size_t wanted = std::min(out.size() - done, kMaxRead);
         n_read_calls.fetch_add(1, std::memory_order_relaxed);
         const ssize_t got = retried([&] {
-            return ::pread(fd_, out.data() + done, wanted, static_cast<off_t>(offset + done));
+            return ::pread(fd(), out.data() + done, wanted, static_cast<off_t>(offset + done));
         });
         if (got < 0) {
             throw_errno(errno,
@@ -125,7 +125,7 @@ void InputFile::read_at(Bytes offset, ByteSpan out) const {
         if (got == 0) {
             throw_short(done);
         }
-        done += static_cast<std::size_t>(got);
+        done += as_size(got);
     }
 }
 
@@ -134,7 +134,7 @@ void InputFile::require_unchanged() const {
 }
 
 void InputFile::require(const FileStamp& expected) const {
-    const FileStamp now = stamp_behind(fd_, path_);
+    const FileStamp now = stamp_behind(fd(), path_);
     if (now == expected) {
         return;
     }
@@ -152,7 +152,7 @@ double InputFile::cached_share() const {
     constexpr Bytes kSamples = 64;
     const auto page = static_cast<Bytes>(::sysconf(_SC_PAGESIZE));
     void* const mapped =
-        size() == 0 ? MAP_FAILED : ::mmap(nullptr, size(), PROT_READ, MAP_SHARED, fd_, 0);
+        size() == 0 ? MAP_FAILED : ::mmap(nullptr, size(), PROT_READ, MAP_SHARED, fd(), 0);
     if (mapped == MAP_FAILED) {
         return 1;
     }
@@ -171,41 +171,23 @@ double InputFile::cached_share() const {
 }
 
 void InputFile::will_need(Bytes offset, Bytes size) const {
-    (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
+    (void)::posix_fadvise(fd(), static_cast<off_t>(offset), static_cast<off_t>(size),
                           POSIX_FADV_WILLNEED);
 }
 
 void InputFile::forget(Bytes offset, Bytes size) const {
-    (void)::posix_fadvise(fd_, static_cast<off_t>(offset), static_cast<off_t>(size),
+    (void)::posix_fadvise(fd(), static_cast<off_t>(offset), static_cast<off_t>(size),
                           POSIX_FADV_DONTNEED);
 }
 
 Bytes InputFile::next_hole(Bytes offset) const {
-    const off_t at = ::lseek(fd_, static_cast<off_t>(offset), SEEK_HOLE);
+    const off_t at = ::lseek(fd(), static_cast<off_t>(offset), SEEK_HOLE);
     return at < 0 ? size() : static_cast<Bytes>(at);
 }
 
 Bytes InputFile::next_data(Bytes offset) const {
-    const off_t at = ::lseek(fd_, static_cast<off_t>(offset), SEEK_DATA);
+    const off_t at = ::lseek(fd(), static_cast<off_t>(offset), SEEK_DATA);
     return at < 0 ? size() : static_cast<Bytes>(at);
-}
-
-InputFile::InputFile(InputFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)),
-      stamp_(std::exchange(other.stamp_, {})),
-      path_(std::move(other.path_)) {}
-
-InputFile& InputFile::operator=(InputFile&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    std::swap(stamp_, other.stamp_);
-    std::swap(path_, other.path_);
-    return *this;
-}
-
-InputFile::~InputFile() {
-    if (fd_ >= 0) {
-        ::close(fd_);
-    }
 }
 
 }  // namespace shardweld::io

@@ -6,6 +6,7 @@
 #include "core/index.hpp"
 #include "core/path.hpp"
 
+#include "descriptor.hpp"
 #include "stamp.hpp"
 
 namespace shardweld::io {
@@ -32,8 +33,8 @@ class InputFile {
 
     [[nodiscard]] Bytes size() const { return stamp_.size; }
     [[nodiscard]] const fs::path& path() const { return path_; }
-    [[nodiscard]] int fd() const { return fd_; }
-    [[nodiscard]] bool is_open() const { return fd_ >= 0; }
+    [[nodiscard]] int fd() const { return fd_.get(); }
+    [[nodiscard]] bool is_open() const { return fd_.is_open(); }
 
     /// Fills `out` from `offset`. Error(corrupt) when the file ends before, Error(io) on a failed
     /// read or when it has become shorter; EINTR and short reads are continued.
@@ -60,16 +61,10 @@ class InputFile {
     /// Where that part ends.
     [[nodiscard]] Bytes next_data(Bytes offset) const;
 
-    InputFile(InputFile&& other) noexcept;
-    InputFile& operator=(InputFile&& other) noexcept;
-    InputFile(const InputFile&) = delete;
-    InputFile& operator=(const InputFile&) = delete;
-    ~InputFile();
-
   private:
     static InputFile opened(int directory, const fs::path& name, const fs::path& path, int flags);
 
-    int fd_ = -1;
+    Descriptor fd_;
     FileStamp stamp_;
     fs::path path_;
 };

@@ -118,7 +118,7 @@ OutputFile OutputFile::open_direct(const Directory& directory, const fs::path& n
 }
 
 void OutputFile::resize(Bytes size) {
-    const int status = retried([&] { return ::ftruncate(fd_, file_offset(size, path_)); });
+    const int status = retried([&] { return ::ftruncate(fd(), file_offset(size, path_)); });
     if (status != 0) {
         throw_errno(errno, "resize to " + std::to_string(size) + " bytes:", path_);
     }
@@ -128,10 +128,10 @@ void OutputFile::reserve(Bytes size) {
     (void)file_offset(size, path_);
     // XFS wants room for the whole range, also for what has its blocks: a merge that goes on where
     // little is left would fail.
-    for (const auto& [begin, end] : ranges_without_blocks(fd_, size)) {
+    for (const auto& [begin, end] : ranges_without_blocks(fd(), size)) {
         const Bytes length = end - begin;
         const int status = retried([&, at = begin] {
-            return ::fallocate(fd_, 0, static_cast<off_t>(at), static_cast<off_t>(length));
+            return ::fallocate(fd(), 0, static_cast<off_t>(at), static_cast<off_t>(length));
         });
         if (status != 0 && (errno == ENOSPC || errno == EDQUOT || errno == EFBIG)) {
             throw_errno(errno, "reserve " + std::to_string(length) + " bytes for", path_);
@@ -145,7 +145,7 @@ void OutputFile::write_at(Bytes offset, ByteView data) const {
     while (done < data.size()) {
         const std::size_t wanted = std::min(data.size() - done, kMaxWrite);
         const ssize_t put = retried([&] {
-            return ::pwrite(fd_, data.data() + done, wanted, static_cast<off_t>(offset + done));
+            return ::pwrite(fd(), data.data() + done, wanted, static_cast<off_t>(offset + done));
         });
         if (put <= 0) {
             // A regular file that takes nothing without saying why has no room.
@@ -154,15 +154,15 @@ void OutputFile::write_at(Bytes offset, ByteView data) const {
                             std::to_string(offset + done) + " of",
                         path_);
         }
-        done += static_cast<std::size_t>(put);
+        done += as_size(put);
         if (done < data.size() && done % kDirectBlock != 0) {
-            end_direct(fd_);
+            end_direct(fd());
         }
     }
 }
 
 void OutputFile::sync() const {
-    const int status = retried([&] { return ::fsync(fd_); });
+    const int status = retried([&] { return ::fsync(fd()); });
     if (status != 0) {
         throw_errno(errno, "sync", path_);
     }
@@ -170,7 +170,7 @@ void OutputFile::sync() const {
 
 void OutputFile::start_writeback(Bytes offset, Bytes size) const {
     // A hint: what goes wrong with the bytes is told by finish_writeback, sync or close.
-    (void)::sync_file_range(fd_, file_offset(offset, path_), static_cast<off_t>(size),
+    (void)::sync_file_range(fd(), file_offset(offset, path_), static_cast<off_t>(size),
                             SYNC_FILE_RANGE_WRITE);
 }
 
@@ -178,7 +178,7 @@ void OutputFile::finish_writeback(Bytes offset, Bytes size) const {
     const auto begin = file_offset(offset, path_);
     const int status = retried([&] {
         return ::sync_file_range(
-            fd_, begin, static_cast<off_t>(size),
+            fd(), begin, static_cast<off_t>(size),
             SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER);
     });
     if (status != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT)) {
@@ -187,29 +187,14 @@ void OutputFile::finish_writeback(Bytes offset, Bytes size) const {
                         " to the disk, of",
                     path_);
     }
-    (void)::posix_fadvise(fd_, begin, static_cast<off_t>(size), POSIX_FADV_DONTNEED);
+    (void)::posix_fadvise(fd(), begin, static_cast<off_t>(size), POSIX_FADV_DONTNEED);
 }
 
 void OutputFile::close() {
     // The descriptor is gone whatever close(2) answers on Linux: never close twice.
-    const int fd = std::exchange(fd_, -1);
+    const int fd = fd_.release();
     if (fd >= 0 && ::close(fd) != 0 && errno != EINTR) {
         throw_errno(errno, "close", path_);
-    }
-}
-
-OutputFile::OutputFile(OutputFile&& other) noexcept
-    : fd_(std::exchange(other.fd_, -1)), path_(std::move(other.path_)) {}
-
-OutputFile& OutputFile::operator=(OutputFile&& other) noexcept {
-    std::swap(fd_, other.fd_);
-    std::swap(path_, other.path_);
-    return *this;
-}
-
-OutputFile::~OutputFile() {
-    if (fd_ >= 0) {
-        ::close(fd_);
     }
 }
 

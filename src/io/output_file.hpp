@@ -6,6 +6,8 @@
 #include "core/index.hpp"
 #include "core/path.hpp"
 
+#include "descriptor.hpp"
+
 namespace shardweld::io {
 
 class Directory;
@@ -48,22 +50,16 @@ class OutputFile {
     void finish_writeback(Bytes offset, Bytes size) const;
     /// Closes and checks; Error(io) when the system reports a late write error.
     void close();
-    [[nodiscard]] bool is_open() const { return fd_ >= 0; }
-    [[nodiscard]] int fd() const { return fd_; }
+    [[nodiscard]] bool is_open() const { return fd_.is_open(); }
+    [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] const fs::path& path() const { return path_; }
-
-    OutputFile(OutputFile&& other) noexcept;
-    OutputFile& operator=(OutputFile&& other) noexcept;
-    OutputFile(const OutputFile&) = delete;
-    OutputFile& operator=(const OutputFile&) = delete;
-    ~OutputFile();
 
   private:
     OutputFile(int fd, fs::path path) : fd_(fd), path_(std::move(path)) {}
     static OutputFile created(int fd, const fs::path& path);
     static OutputFile opened(int fd, const fs::path& path);
 
-    int fd_ = -1;
+    Descriptor fd_;
     fs::path path_;
 };
 

@@ -27,10 +27,10 @@ void require_small(const InputFile& file, Bytes limit) {
 
 }  // namespace
 
-std::vector<std::byte> read_bytes(const fs::path& path, Bytes limit) {
+ByteBuffer read_bytes(const fs::path& path, Bytes limit) {
     const InputFile file = InputFile::open(path);
     require_small(file, limit);
-    std::vector<std::byte> bytes(to_size(file.size(), "a file's size"));
+    ByteBuffer bytes(to_size(file.size(), "a file's size"));
     file.read_at(0, bytes);
     file.require_unchanged();
     return bytes;

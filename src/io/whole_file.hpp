@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "core/index.hpp"
 #include "core/path.hpp"
@@ -13,7 +12,7 @@ class InputFile;
 
 /// Whole small file as bytes/text. Error(corrupt) when larger than `limit`, Error(io) when it
 /// changes meanwhile.
-std::vector<std::byte> read_bytes(const fs::path& path, Bytes limit);
+ByteBuffer read_bytes(const fs::path& path, Bytes limit);
 std::string read_text(const fs::path& path, Bytes limit = 64U << 20U);
 /// Writes a whole small file, checked, optionally fsynced.
 void write_text(const fs::path& path, const std::string& text, bool sync);

@@ -112,7 +112,7 @@ std::optional<WrittenStretch> first_changed(const Directory& directory, const fs
         drop_cache(file);
     }
     Holes holes(file);
-    std::vector<std::byte> bytes;
+    ByteBuffer bytes;
     for (const std::size_t i : indices(stretches)) {
         const WrittenStretch& stretch = stretches[i];
         const bool is_sample = i % kEvery == 0 || i + 1 == stretches.size();

@@ -16,6 +16,7 @@
 #include "core/system.hpp"
 #include "core/text.hpp"
 #include "io/cursor.hpp"
+#include "io/descriptor.hpp"
 #include "io/errno.hpp"
 #include "shardweld/error.hpp"
 
@@ -144,24 +145,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// A descriptor that is closed at the end of its scope.
-class Descriptor {
-  public:
-    explicit Descriptor(int fd) : fd_(fd) {}
-    Descriptor(const Descriptor&) = delete;
-    Descriptor& operator=(const Descriptor&) = delete;
-    ~Descriptor() { close(); }
-    [[nodiscard]] int get() const { return fd_; }
-    void close() {
-        if (fd_ >= 0) {
-            (void)::close(std::exchange(fd_, -1));
-        }
-    }
-
-  private:
-    int fd_;
-};
-
 /// The running program; killed and reaped at the end of its scope.
 class Child {
   public:
@@ -249,10 +232,10 @@ std::vector<std::byte> run_lister(const fs::path& program, const fs::path& file,
     if (pipe2(ends.data(), O_CLOEXEC) != 0) {
         io::throw_errno(errno, "make a pipe for", program);
     }
-    const Descriptor from(ends[0]);
-    Descriptor to(ends[1]);
+    const io::Descriptor from(ends[0]);
+    io::Descriptor to(ends[1]);
     Child child(program, file, to.get());
-    to.close();
+    to = io::Descriptor();
     std::vector<std::byte> bytes = read_all(from.get(), limits);
     const int status = child.wait();
     if (WIFSIGNALED(status)) {
