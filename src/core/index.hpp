@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 namespace shardweld {
 
@@ -13,6 +14,7 @@ using Bytes = std::uint64_t;  ///< sizes and file offsets
 
 using ByteView = std::span<const std::byte>;
 using ByteSpan = std::span<std::byte>;  ///< that may be written
+using ByteBuffer = std::vector<std::byte>;
 
 inline constexpr Bytes kMiB = Bytes{1} << 20U;
 
@@ -31,6 +33,12 @@ Index volume_of(std::span<const Index> shape, std::string_view what);
 /// negative.
 bool lies_inside(std::span<const Index> offsets, std::span<const Index> sizes,
                  std::span<const Index> shape);
+
+/// A number that is known to be a size or a place in a list, or an enumerator's place.
+template <typename Number>
+constexpr std::size_t as_size(Number number) {
+    return static_cast<std::size_t>(number);
+}
 
 /// Conversions that throw Error(corrupt) when the value does not fit.
 Index to_index(Bytes value, std::string_view what);

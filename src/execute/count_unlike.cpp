@@ -16,10 +16,10 @@ namespace {
 constexpr Index kAtOnce = 1 << 16;
 
 /// One side of the nest, dense and of that type.
-std::vector<std::byte> dense_side(const layout::Copy& pack, DType from, DType to, ByteView side) {
+ByteBuffer dense_side(const layout::Copy& pack, DType from, DType to, ByteView side) {
     const auto n = static_cast<std::size_t>(pack.volume());
-    std::vector<std::byte> stored(n * size_of(from));
-    std::vector<std::byte> rounded(n * size_of(to));
+    ByteBuffer stored(n * size_of(from));
+    ByteBuffer rounded(n * size_of(to));
     layout::run(pack, size_of(from), side, stored);
     numeric::convert(from, stored, to, rounded);
     return rounded;
@@ -65,7 +65,7 @@ Index count_unrounded(const layout::Copy& copy, ComparedTypes types, ByteView sr
             const auto rounded = dense_side(pack, types.src, types.dst, src);
             const Index found = layout::count_different(unpack, size_of(types.dst), rounded, dst);
             if (found > 0) {
-                std::vector<std::byte> stored(rounded.size());
+                ByteBuffer stored(rounded.size());
                 layout::run(turned(unpack), size_of(types.dst), dst, stored);
                 different += found - count_other_nans(types.dst, rounded, stored);
             }

@@ -98,7 +98,7 @@ void BlockDigests::complete(mpi::Comm& comm) {
     const std::vector<Edges> all = mpi::gather(comm, edges_);
     const auto own = static_cast<std::size_t>(comm.rank());
     std::vector<ByteView> to_send(all.size());
-    std::vector<std::vector<std::byte>> received(all.size());
+    std::vector<ByteBuffer> received(all.size());
     for (const std::size_t rank : indices(all)) {
         if (all[rank].fragment == kNone) {
             continue;
@@ -135,7 +135,7 @@ std::vector<std::string> BlockDigests::gather(mpi::Comm& comm) {
     std::vector<std::string> tensors;
     for (auto& of_tensor : blocks) {
         std::ranges::sort(of_tensor, {}, &DoneBlock::number);
-        std::vector<std::byte> line;
+        ByteBuffer line;
         for (const DoneBlock& block : of_tensor) {
             append_all(line, block.digest);
         }

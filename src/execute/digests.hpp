@@ -67,7 +67,7 @@ class BlockDigests {
     const plan::Plan& plan_;
     bool keeps_ends_;
     io::DigestStream stream_;
-    std::vector<std::byte> fragment_;
+    ByteBuffer fragment_;
     Edges edges_;
     std::optional<BlockPart> first_;  ///< of the fragment
     Index end_ = 0;                   ///< of what was added last, in elements

@@ -243,7 +243,7 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan) {
             found[places.index(*block)] = *block;
         }
     };
-    std::vector<std::byte> bytes;
+    ByteBuffer bytes;
     for (const auto& [session, path] : files_by_session(directory)) {
         read.last_session = session;
         const io::InputFile file = io::InputFile::open(path);
@@ -288,7 +288,7 @@ void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum
             io::sync_directory(path_.parent_path());
         }
     }
-    std::vector<std::byte> bytes;
+    ByteBuffer bytes;
     bytes.reserve((blocks.size() + sums.size() + seen.size()) * kEntry);
     const auto add = [&](const auto& items) {
         for (const auto& item : items) {

@@ -104,7 +104,7 @@ class Norms {
     Reader reader_;
     Factors factors_;
     io::OutputFile file_;
-    std::vector<std::byte> stored_;
+    ByteBuffer stored_;
     std::vector<double> squares_;
 };
 

@@ -145,7 +145,7 @@ class BlockReadBack {
         return together;
     }
 
-    void read_block(const plan::Slice& slice, std::vector<std::byte>& bytes) {
+    void read_block(const plan::Slice& slice, ByteBuffer& bytes) {
         const std::uint32_t at = plan_.placement.slots[slice.tensor].file;
         if (!file_.is_open() || at_ != at) {
             finish_file();
@@ -169,8 +169,8 @@ class BlockReadBack {
     const io::Directory& directory_;
     const RunOptions& options_;
     io::InputFile file_;
-    std::uint32_t at_ = 0;                       ///< the placement's file that is open
-    std::vector<std::vector<std::byte>> bytes_;  ///< of blocks that belong together
+    std::uint32_t at_ = 0;           ///< the placement's file that is open
+    std::vector<ByteBuffer> bytes_;  ///< of blocks that belong together
 };
 
 }  // namespace

@@ -124,7 +124,7 @@ class Reader {
     std::shared_ptr<io::Throttle> throttle_;
     std::shared_ptr<RecordSums> sums_;
     Bytes scratch_bytes_;
-    std::vector<std::byte> scratch_;  ///< made when first needed
+    ByteBuffer scratch_;  ///< made when first needed
     Bytes bytes_read_ = 0;
 };
 

@@ -256,7 +256,7 @@ class Check {
     ByRecord known_;            ///< of the others, by all ranks
     io::InputFile file_;
     std::uint32_t opened_ = 0;
-    std::vector<std::byte> part_;
+    ByteBuffer part_;
     Bytes bytes_read_ = 0;  ///< by all ranks
     Bytes own_ = 0;         ///< of these, by this one
     Bytes done_ = 0;        ///< so far

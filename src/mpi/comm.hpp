@@ -24,8 +24,6 @@ class Comm {
     virtual ~Comm() = default;
     Comm(const Comm&) = delete;
     Comm& operator=(const Comm&) = delete;
-    Comm(Comm&&) = delete;
-    Comm& operator=(Comm&&) = delete;
 
     [[nodiscard]] virtual int rank() const = 0;  // local
     /// What people call this rank: its number among all that were started.
@@ -46,9 +44,9 @@ class Comm {
 
     virtual void barrier() = 0;
     /// Bytes of `root` on every rank (any size, also beyond 2 GiB).
-    virtual std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) = 0;
+    virtual ByteBuffer broadcast(ByteBuffer bytes, int root) = 0;
     /// Every rank's bytes, in rank order, on every rank.
-    virtual std::vector<std::vector<std::byte>> all_gather(ByteView mine) = 0;
+    virtual std::vector<ByteBuffer> all_gather(ByteView mine) = 0;
     virtual Index all_max(Index value) = 0;
     virtual Index all_sum(Index value) = 0;
 

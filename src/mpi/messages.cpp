@@ -5,8 +5,8 @@
 namespace shardweld::mpi {
 
 const char* fault_of(const Messages& messages, Bytes limit, int rank, int n_ranks) {
-    const auto n = static_cast<std::size_t>(n_ranks);
-    const auto own = static_cast<std::size_t>(rank);
+    const auto n = as_size(n_ranks);
+    const auto own = as_size(rank);
     if (messages.to_send.size() != n || messages.to_receive.size() != n) {
         return "exchange needs one message to send and one to receive per rank";
     }
@@ -17,7 +17,7 @@ const char* fault_of(const Messages& messages, Bytes limit, int rank, int n_rank
 }
 
 void copy_own(const Messages& messages, int rank) {
-    const auto own = static_cast<std::size_t>(rank);
+    const auto own = as_size(rank);
     const auto source = messages.to_send[own];
     if (!source.empty()) {
         std::memcpy(messages.to_receive[own].data(), source.data(), source.size());

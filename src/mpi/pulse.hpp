@@ -29,8 +29,6 @@ class Pulse {
         }
         Wait(const Wait&) = delete;
         Wait& operator=(const Wait&) = delete;
-        Wait(Wait&&) = delete;
-        Wait& operator=(Wait&&) = delete;
 
       private:
         Pulse& pulse_;

@@ -17,11 +17,9 @@ class SerialComm final : public Comm {
     void abort(int /*code*/) override {}
 
     void barrier() override {}
-    std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int /*root*/) override {
-        return bytes;
-    }
-    std::vector<std::vector<std::byte>> all_gather(ByteView mine) override {
-        return {std::vector<std::byte>(mine.begin(), mine.end())};
+    ByteBuffer broadcast(ByteBuffer bytes, int /*root*/) override { return bytes; }
+    std::vector<ByteBuffer> all_gather(ByteView mine) override {
+        return {ByteBuffer(mine.begin(), mine.end())};
     }
     Index all_max(Index value) override { return value; }
     Index all_sum(Index value) override { return value; }

@@ -45,9 +45,9 @@ std::vector<T> gather(Comm& comm, T mine) {
     }
     auto travelled = comm.all_gather(out.take());
     std::vector<T> all(travelled.size());
-    const auto own = static_cast<std::size_t>(comm.rank());
+    const auto own = as_size(comm.rank());
     for (const std::size_t rank : indices(all)) {
-        const std::vector<std::byte> bytes = std::move(travelled[rank]);
+        const ByteBuffer bytes = std::move(travelled[rank]);
         if (rank != own) {
             all[rank] = ByteReader(bytes).get<T>();
         }

@@ -85,7 +85,7 @@ void dequantise(const QuantisedRows& rows, ByteView codes, ByteView scales, Byte
     }
     RowReader reader(rows, codes, scales);
     const std::size_t bytes = reader.values.size() * size_of(DType::bf16);
-    for (std::size_t row = 0; row < count_of(rows.n_rows); ++row) {
+    for (std::size_t row = 0; row < as_size(rows.n_rows); ++row) {
         reader.read(row);
         convert(DType::f32, std::as_bytes(std::span(reader.values)), DType::bf16,
                 values.subspan(row * bytes, bytes));
@@ -99,7 +99,7 @@ Quality quality_of(const QuantisedRows& rows, Index first_row, ByteView values, 
     }
     RowReader reader(rows, codes, scales);
     const RowPlaces& places = reader.places;
-    const std::size_t n_rows = count_of(rows.n_rows);
+    const std::size_t n_rows = as_size(rows.n_rows);
     const std::size_t bytes = places.n_columns * size_of(rows.weight);
     std::vector<float> row(places.n_columns);
     Quality found;
@@ -126,9 +126,9 @@ Quality quality_of(const QuantisedRows& rows, Index first_row, ByteView values, 
 
 void dequantise_turned(const QuantisedRows& rows, ByteView codes, ByteView scales,
                        ByteSpan values) {
-    const std::size_t n = count_of(rows.n_columns);
-    const std::size_t n_rows = count_of(rows.n_rows);
-    const auto tile = count_of(facts_of(rows.encoding).tile_columns);
+    const std::size_t n = as_size(rows.n_columns);
+    const std::size_t n_rows = as_size(rows.n_rows);
+    const auto tile = as_size(facts_of(rows.encoding).tile_columns);
     if (n_rows % tile != 0 || codes.size() != n_rows / 2 * n ||
         scales.size() != n_rows / tile * n) {
         throw Error(ErrorCode::internal, "codes and scales that do not fit their rows");

@@ -50,7 +50,7 @@ std::string EncodingFacts::refusal(Index rows, Index columns) const {
 }
 
 const EncodingFacts& facts_of(Encoding encoding) {
-    const auto at = static_cast<std::size_t>(encoding);
+    const auto at = as_size(encoding);
     if (at >= all_encodings().size()) {
         throw Error(ErrorCode::internal, "an encoding out of range");
     }

@@ -28,7 +28,7 @@ class Quantiser {
           codes_(places_.code_bytes * (places_.facts.code_bits == 4 ? 2 : 1)) {}
 
     void run(ByteSpan codes, ByteSpan scales) {
-        const std::size_t n_rows = count_of(rows_.n_rows);
+        const std::size_t n_rows = as_size(rows_.n_rows);
         for (std::size_t begin = 0; begin < n_rows; begin += places_.tile_rows) {
             const std::size_t end = std::min(begin + places_.tile_rows, n_rows);
             const std::size_t strip = places_.n_tiles * places_.scale_bytes;

@@ -24,7 +24,7 @@ struct Span {
 };
 
 /// The bytes of a file between its tensors, by where they begin.
-using SurroundingBytes = std::map<Bytes, std::vector<std::byte>>;
+using SurroundingBytes = std::map<Bytes, ByteBuffer>;
 
 /// What these bytes add to the CRC-32 of [begin, end).
 std::uint32_t share_of(const SurroundingBytes& beside, Bytes begin, Bytes end) {
@@ -134,7 +134,7 @@ class ImageFormat final : public OutputFormat {
                                 " that are no tensor's",
                             "give a template with weights alone");
             }
-            std::vector<std::byte>& bytes = beside[begin];
+            ByteBuffer& bytes = beside[begin];
             bytes.resize(end - begin);
             image_.read(at, begin, bytes);
         };

@@ -212,7 +212,7 @@ struct WrittenTensor {
     std::string name;          ///< hub name
     DType dtype = DType::f32;  ///< as it is written
     std::vector<Index> shape;
-    std::vector<std::byte> literal = {};  ///< its bytes, where it is made of nothing stored
+    ByteBuffer literal = {};  ///< its bytes, where it is made of nothing stored
 
     static constexpr auto tensor_fields = [](auto& self) {
         return std::tie(self.name, self.dtype, self.shape, self.literal);

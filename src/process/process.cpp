@@ -201,7 +201,7 @@ class Follower {
         for (int turn = 0; is_open_ && turn < kMostReads; ++turn) {
             const ssize_t n = ::read(input_, bytes.data(), bytes.size());
             if (n > 0) {
-                add({bytes.data(), static_cast<std::size_t>(n)});
+                add({bytes.data(), as_size(n)});
             } else if (n == 0 || (errno != EINTR && errno != EAGAIN)) {
                 is_open_ = false;
             } else {

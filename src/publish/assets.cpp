@@ -182,8 +182,7 @@ void require_unchanged(const Asset& asset) {
 }
 
 void copy_file(const io::InputFile& in, io::NotedFile& to) {
-    std::vector<std::byte> buffer(
-        std::min<std::size_t>(kCopyBuffer, to_size(in.size(), "a file's size")));
+    ByteBuffer buffer(std::min<std::size_t>(kCopyBuffer, to_size(in.size(), "a file's size")));
     for (Bytes at = 0; at < in.size(); at += buffer.size()) {
         const auto part =
             std::span(buffer).first(std::min<std::size_t>(buffer.size(), in.size() - at));

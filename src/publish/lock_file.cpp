@@ -93,7 +93,7 @@ Flock try_flock(int fd, int how) {
 Holder holder_by(int fd) {
     std::array<char, 600> text{};
     const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
-    return holder_from(n > 0 ? std::string(text.data(), static_cast<std::size_t>(n)) : "");
+    return holder_from(n > 0 ? std::string(text.data(), as_size(n)) : "");
 }
 
 void say_holder(int fd, const Holder& own) {

@@ -23,8 +23,7 @@ class StatedParts {
   public:
     explicit StatedParts(const outputs::Frame& frame) {
         for (const outputs::FileBytes& part : frame.parts) {
-            parts_.emplace_back(part.offset,
-                                std::vector<std::byte>(part.bytes.begin(), part.bytes.end()));
+            parts_.emplace_back(part.offset, ByteBuffer(part.bytes.begin(), part.bytes.end()));
         }
     }
 

@@ -22,7 +22,7 @@ struct Frame;
 namespace shardweld::execute {
 
 /// A part of a frame at its offset in the file.
-using StatedPart = std::pair<Bytes, std::vector<std::byte>>;
+using StatedPart = std::pair<Bytes, ByteBuffer>;
 
 /// A frame's parts as they are written: with the CRC-32 of tensors (`sums`, by tensor) in their
 /// places, and the digits that follow from them.

@@ -22,16 +22,11 @@ inline void check(int result, const char* call) {
     if (MPI_Error_string(result, text.data(), &length) != MPI_SUCCESS) {
         length = 0;
     }
-    text.resize(static_cast<std::size_t>(length));
+    text.resize(as_size(length));
     throw Error(
         ErrorCode::launch,
         std::string(call) + " failed: " + text + " (MPI error " + std::to_string(result) + ")",
         "check the network and the MPI installation of all hosts");
-}
-
-/// A rank as an index into per-rank tables.
-inline std::size_t slot(int rank) {
-    return static_cast<std::size_t>(rank);
 }
 
 inline int size_of_group(MPI_Comm comm) {

@@ -29,7 +29,7 @@ bool reach_fits_int(const Spans& spans, int rank) {
     std::uintptr_t lo = std::numeric_limits<std::uintptr_t>::max();
     std::uintptr_t hi = 0;
     for (const std::size_t r : indices(spans)) {
-        if (r != slot(rank) && !spans[r].empty()) {
+        if (r != as_size(rank) && !spans[r].empty()) {
             lo = std::min(lo, address_of(spans[r].data()));
             hi = std::max(hi, address_of(spans[r].data()) + spans[r].size());
         }
@@ -43,7 +43,7 @@ class AlltoallvSide {
   public:
     AlltoallvSide(std::span<const std::span<Byte>> spans, int rank, Byte* unused)
         : spans_(spans),
-          rank_(slot(rank)),
+          rank_(as_size(rank)),
           base_(unused),
           counts_(spans.size()),
           starts_(spans.size()) {
@@ -84,7 +84,7 @@ void exchange_collectively(MPI_Comm comm, const Messages& messages, std::size_t 
     AlltoallvSide<const std::byte> out(messages.to_send, rank, &unused[0]);
     AlltoallvSide<std::byte> in(messages.to_receive, rank, &unused[1]);
     for (Index step = 0; step < steps; ++step) {
-        const std::size_t lo = static_cast<std::size_t>(step) * limit;
+        const std::size_t lo = as_size(step) * limit;
         out.move_to(lo, limit);
         in.move_to(lo, limit);
         check(MPI_Alltoallv(out.base(), out.counts(), out.starts(), MPI_BYTE, in.base(),
@@ -99,13 +99,13 @@ void exchange_pairwise(MPI_Comm comm, const Messages& messages, std::size_t limi
     const int rank = rank_in_group(comm);
     const int size = size_of_group(comm);
     std::vector<MPI_Request> requests;
-    requests.reserve(2 * slot(size));
+    requests.reserve(2 * as_size(size));
     for (Index step = 0; step < steps; ++step) {
-        const std::size_t lo = static_cast<std::size_t>(step) * limit;
+        const std::size_t lo = as_size(step) * limit;
         requests.clear();
         for (int distance = 1; distance < size; ++distance) {
             const int from = (rank + size - distance) % size;
-            const auto part = part_of(messages.to_receive[slot(from)], lo, limit);
+            const auto part = part_of(messages.to_receive[as_size(from)], lo, limit);
             if (!part.empty()) {
                 check(MPI_Irecv(part.data(), static_cast<int>(part.size()), MPI_BYTE, from,
                                 kExchangeTag, comm, &requests.emplace_back()),
@@ -114,7 +114,7 @@ void exchange_pairwise(MPI_Comm comm, const Messages& messages, std::size_t limi
         }
         for (int distance = 1; distance < size; ++distance) {
             const int to = (rank + distance) % size;
-            const auto part = part_of(messages.to_send[slot(to)], lo, limit);
+            const auto part = part_of(messages.to_send[as_size(to)], lo, limit);
             if (!part.empty()) {
                 check(MPI_Isend(part.data(), static_cast<int>(part.size()), MPI_BYTE, to,
                                 kExchangeTag, comm, &requests.emplace_back()),
@@ -130,7 +130,7 @@ void exchange_pairwise(MPI_Comm comm, const Messages& messages, std::size_t limi
 std::size_t largest_of(const Messages& messages, int rank) {
     std::size_t largest = 0;
     for (const std::size_t r : indices(messages.to_send)) {
-        if (r != slot(rank)) {
+        if (r != as_size(rank)) {
             largest =
                 std::max({largest, messages.to_send[r].size(), messages.to_receive[r].size()});
         }

@@ -27,8 +27,6 @@ class Alarm {
     ~Alarm();
     Alarm(const Alarm&) = delete;
     Alarm& operator=(const Alarm&) = delete;
-    Alarm(Alarm&&) = delete;
-    Alarm& operator=(Alarm&&) = delete;
 
     /// Local, never blocks.
     void raise() { raised_ = true; }
@@ -107,7 +105,7 @@ std::string own_name() {
     int length = 0;
     check(MPI_Get_library_version(text.data(), &length), "MPI_Get_library_version");
     // Some libraries add their whole configuration; the first part names the version.
-    return text.substr(0, std::min(text.find_first_of(",\n"), static_cast<std::size_t>(length)));
+    return text.substr(0, std::min(text.find_first_of(",\n"), as_size(length)));
 }
 
 /// MPI from initialisation to finalisation; does neither where the process has already done it.
@@ -133,8 +131,6 @@ class MpiRuntime {
     }
     MpiRuntime(const MpiRuntime&) = delete;
     MpiRuntime& operator=(const MpiRuntime&) = delete;
-    MpiRuntime(MpiRuntime&&) = delete;
-    MpiRuntime& operator=(MpiRuntime&&) = delete;
 
   private:
     static void choose_transport() {
@@ -169,8 +165,6 @@ class OwnedComm {
     ~OwnedComm() { MPI_Comm_free(&comm_); }
     OwnedComm(const OwnedComm&) = delete;
     OwnedComm& operator=(const OwnedComm&) = delete;
-    OwnedComm(OwnedComm&&) = delete;
-    OwnedComm& operator=(OwnedComm&&) = delete;
 
     [[nodiscard]] MPI_Comm get() const { return comm_; }
 
@@ -211,11 +205,11 @@ class MpiComm final : public Comm {
     [[nodiscard]] std::string library() const override { return own_name(); }
 
     void barrier() override { (void)all_max(0); }
-    std::vector<std::byte> broadcast(std::vector<std::byte> bytes, int root) override {
+    ByteBuffer broadcast(ByteBuffer bytes, int root) override {
         const Pulse::Wait wait(pulse(), "a broadcast");
         return mpi::broadcast(group_.get(), std::move(bytes), root);
     }
-    std::vector<std::vector<std::byte>> all_gather(ByteView mine) override {
+    std::vector<ByteBuffer> all_gather(ByteView mine) override {
         const Pulse::Wait wait(pulse(), "what every rank has");
         return mpi::all_gather(group_.get(), mine);
     }

@@ -37,20 +37,20 @@ void broadcast_pieces(MPI_Comm comm, ByteSpan bytes, int root, Bytes piece) {
     }
 }
 
-std::vector<std::vector<std::byte>> gather_in_one_call(MPI_Comm comm, ByteView mine,
-                                                       std::span<const Index> sizes) {
+std::vector<ByteBuffer> gather_in_one_call(MPI_Comm comm, ByteView mine,
+                                           std::span<const Index> sizes) {
     std::vector<int> counts(sizes.size());
     std::vector<int> starts(sizes.size());
     std::transform(sizes.begin(), sizes.end(), counts.begin(),
                    [](Index size) { return static_cast<int>(size); });
     std::exclusive_scan(counts.begin(), counts.end(), starts.begin(), 0);
-    std::vector<std::byte> together;
-    std::vector<std::vector<std::byte>> apart;
+    ByteBuffer together;
+    std::vector<ByteBuffer> apart;
     allocate_together(comm, "gathered bytes", [&] {
         // One byte at least, so that the address is valid and differs from that of `mine`.
-        together.resize(slot(starts.back() + counts.back()) + 1);
+        together.resize(as_size(starts.back() + counts.back()) + 1);
         for (const int count : counts) {
-            apart.emplace_back(slot(count));
+            apart.emplace_back(as_size(count));
         }
     });
     check(MPI_Allgatherv(mine.data(), static_cast<int>(mine.size()), MPI_BYTE, together.data(),
@@ -62,37 +62,34 @@ std::vector<std::vector<std::byte>> gather_in_one_call(MPI_Comm comm, ByteView m
     return apart;
 }
 
-std::vector<std::vector<std::byte>> gather_by_broadcasts(MPI_Comm comm, ByteView mine,
-                                                         std::span<const Index> sizes,
-                                                         Bytes piece) {
-    std::vector<std::vector<std::byte>> all;
+std::vector<ByteBuffer> gather_by_broadcasts(MPI_Comm comm, ByteView mine,
+                                             std::span<const Index> sizes, Bytes piece) {
+    std::vector<ByteBuffer> all;
     allocate_together(comm, "gathered bytes", [&] {
         for (const Index size : sizes) {
-            all.emplace_back(static_cast<std::size_t>(size));
+            all.emplace_back(as_size(size));
         }
     });
-    std::copy(mine.begin(), mine.end(), all[slot(rank_in_group(comm))].begin());
-    for (int root = 0; slot(root) < all.size(); ++root) {
-        broadcast_pieces(comm, all[slot(root)], root, piece);
+    std::copy(mine.begin(), mine.end(), all[as_size(rank_in_group(comm))].begin());
+    for (int root = 0; as_size(root) < all.size(); ++root) {
+        broadcast_pieces(comm, all[as_size(root)], root, piece);
     }
     return all;
 }
 
 }  // namespace
 
-std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, int root,
-                                 Bytes piece) {
+ByteBuffer broadcast(MPI_Comm comm, ByteBuffer bytes, int root, Bytes piece) {
     Index size = rank_in_group(comm) == root ? std::ssize(bytes) : 0;
     reduce_in_place(comm, {&size, 1}, MPI_MAX);
-    allocate_together(comm, "broadcast bytes",
-                      [&] { bytes.resize(static_cast<std::size_t>(size)); });
+    allocate_together(comm, "broadcast bytes", [&] { bytes.resize(as_size(size)); });
     broadcast_pieces(comm, bytes, root, piece);
     return bytes;
 }
 
-std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, ByteView mine, Bytes piece) {
-    std::vector<Index> sizes(slot(size_of_group(comm)));
-    sizes[slot(rank_in_group(comm))] = std::ssize(mine);
+std::vector<ByteBuffer> all_gather(MPI_Comm comm, ByteView mine, Bytes piece) {
+    std::vector<Index> sizes(as_size(size_of_group(comm)));
+    sizes[as_size(rank_in_group(comm))] = std::ssize(mine);
     reduce_in_place(comm, sizes, MPI_MAX);
     const Index total = std::accumulate(sizes.begin(), sizes.end(), Index{0});
     if (total <= static_cast<Index>(piece)) {

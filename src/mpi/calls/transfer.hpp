@@ -18,13 +18,11 @@ inline constexpr Bytes kPieceBytes = Bytes{1} << 28;
 
 /// Bytes of `root` on every rank, at most `piece` (1 .. kPieceBytes) per call. Collective.
 /// Error(memory) on all ranks when one cannot hold them.
-std::vector<std::byte> broadcast(MPI_Comm comm, std::vector<std::byte> bytes, int root,
-                                 Bytes piece = kPieceBytes);
+ByteBuffer broadcast(MPI_Comm comm, ByteBuffer bytes, int root, Bytes piece = kPieceBytes);
 
 /// Every rank's bytes in rank order; one call when all of them together fit `piece`, else one
 /// broadcast per rank. Collective. Error(memory) on all ranks when one cannot hold them.
-std::vector<std::vector<std::byte>> all_gather(MPI_Comm comm, ByteView mine,
-                                               Bytes piece = kPieceBytes);
+std::vector<ByteBuffer> all_gather(MPI_Comm comm, ByteView mine, Bytes piece = kPieceBytes);
 
 /// How the bytes of a step travel.
 enum class Route {

@@ -207,10 +207,9 @@ class BlockRows {
         : rows_(rows),
           facts_(facts_of(rows.encoding)),
           coder_(facts_.blocks),
-          n_columns_(static_cast<std::size_t>(rows.n_columns)),
-          n_rows_(static_cast<std::size_t>(rows.n_rows)),
-          row_bytes_(static_cast<std::size_t>(facts_.code_columns(rows.n_columns)) *
-                     size_of(facts_.codes)) {}
+          n_columns_(as_size(rows.n_columns)),
+          n_rows_(as_size(rows.n_rows)),
+          row_bytes_(as_size(facts_.code_columns(rows.n_columns)) * size_of(facts_.codes)) {}
 
     void require(std::size_t value_bytes, std::size_t block_bytes) const {
         if (value_bytes % std::max<std::size_t>(n_rows_ * n_columns_, 1) != 0 ||

@@ -29,7 +29,7 @@ constexpr std::string_view kMetadata = "__metadata__";
 /// The length field and the JSON behind it, filled up with spaces to `whole` bytes. Requires that
 /// both fit into them.
 std::string padded_header(std::string json, Bytes whole) {
-    json.resize(static_cast<std::size_t>(whole - kLengthField), ' ');
+    json.resize(as_size(whole - kLengthField), ' ');
     std::string header;
     append_number(header, json.size(), kLengthField);
     return header + json;

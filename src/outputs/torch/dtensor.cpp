@@ -30,7 +30,7 @@ std::string rank_bytes(Index count) {
 }
 
 std::vector<Index> all_ranks(const DeviceMesh& mesh) {
-    std::vector<Index> ranks(static_cast<std::size_t>(n_ranks(mesh)));
+    std::vector<Index> ranks(as_size(n_ranks(mesh)));
     std::iota(ranks.begin(), ranks.end(), 0);
     return ranks;
 }

@@ -113,7 +113,7 @@ class TrainingFormat final : public OutputFormat {
                 throw Error(ErrorCode::internal,
                             std::string(tensors[i].name) + " has no place in a file");
             }
-            files[static_cast<std::size_t>(ranks_.at(save_.tensors[i].file))].tensors.push_back(i);
+            files[as_size(ranks_.at(save_.tensors[i].file))].tensors.push_back(i);
         }
         for (TorchRankFile& file : files) {
             std::ranges::stable_sort(file.tensors, {},

@@ -133,14 +133,4 @@ std::string zip_end(Bytes begin, Bytes end, std::uint64_t n_entries) {
     return tail.bytes();
 }
 
-std::uint64_t joined_checksums(std::span<const ZipRecord> entries) {
-    std::uint64_t joined = 0;
-    for (const ZipRecord& entry : entries) {
-        if (entry.size > 0) {
-            joined ^= entry.crc32 + std::uint64_t{0x9e3779b9} + (joined << 6U) + (joined >> 2U);
-        }
-    }
-    return joined;
-}
-
 }  // namespace shardweld::outputs::torch

@@ -4,7 +4,6 @@
 // caffe2/serialize/inline_container.cc (padding in an extra field "FB").
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "core/index.hpp"
@@ -36,9 +35,5 @@ inline constexpr Bytes kCentralChecksum = 16;
 
 /// What ends an archive whose central directory lies in [begin, end) and has so many entries.
 std::string zip_end(Bytes begin, Bytes end, std::uint64_t n_entries);
-
-/// What torch joins the checksums of records to (c10::hash_combine), for the second half of its
-/// serialization_id.
-std::uint64_t joined_checksums(std::span<const ZipRecord> entries);
 
 }  // namespace shardweld::outputs::torch
