@@ -37,7 +37,7 @@ void Proof::note(const Error& failure) {
 }
 
 void Proof::read_all(const GivesUp& gives_up) {
-    std::vector<std::byte> bytes;
+    ByteBuffer bytes;
     for (const std::size_t file : indices(files_.files())) {
         const Bytes size = files_.files()[file].size;
         for (Bytes at = 0; at < size; at += bytes.size()) {

@@ -264,7 +264,7 @@ void Server::list(fuse_req_t request, std::uint64_t number, std::size_t size, of
     }
     std::vector<char> out(size);
     std::size_t used = 0;
-    for (auto row = static_cast<std::size_t>(offset); row < rows.size(); ++row) {
+    for (auto row = as_size(offset); row < rows.size(); ++row) {
         const auto& [name, child] = rows[row];
         const fuse_entry_param entry = entry_of(child);
         const std::size_t taken =

@@ -155,7 +155,7 @@ void UnwrittenFiles::read_tensor(std::uint32_t tensor, Bytes begin, ByteSpan out
     const Bytes last = (begin + out.size() + size - 1) / size;
     const layout::Range elements{static_cast<Index>(first), static_cast<Index>(last - first)};
     const bool is_whole = (last - first) * size == out.size();
-    std::vector<std::byte> wider(is_whole ? 0 : (last - first) * size);
+    ByteBuffer wider(is_whole ? 0 : (last - first) * size);
     try {
         model_.readers().read_elements(tensor, elements, is_whole ? out : std::span(wider));
     } catch (Error& error) {
@@ -232,7 +232,7 @@ std::uint32_t UnwrittenFiles::sum_of(std::uint32_t tensor) {
         }
     }
     const Bytes size = model_.plan().tensor(tensor).bytes();
-    std::vector<std::byte> part;
+    ByteBuffer part;
     std::uint32_t sum = 0;
     for (Bytes at = 0; at < size; at += part.size()) {
         part.resize(std::min(kStrip, size - at));

@@ -56,7 +56,7 @@ void put_in_place(plan::Binding trained, plan::Binding& base) {
         base.ledger.count(target);
         const auto at =
             std::ranges::lower_bound(base.targets, target.name, natural_less, &plan::Target::name);
-        const auto index = static_cast<std::size_t>(at - base.targets.begin());
+        const auto index = as_size(at - base.targets.begin());
         if (at != base.targets.end() && at->name == target.name) {
             base.ledger.leave_out(*at, "trained as a whole by the adapter");
             std::erase_if(base.same, [&](const auto& pair) { return pair.target == index; });

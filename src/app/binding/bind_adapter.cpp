@@ -230,9 +230,9 @@ class AdapterBinder {
             [&](const plan::SamePair& pair) { return adapter.targets[pair.target].name; });
         std::ranges::stable_sort(adapter.targets, natural_less, &plan::Target::name);
         for (const std::size_t i : indices(compared)) {
-            adapter.same[i].target = static_cast<std::size_t>(
-                std::ranges::find(adapter.targets, compared[i], &plan::Target::name) -
-                adapter.targets.begin());
+            adapter.same[i].target =
+                as_size(std::ranges::find(adapter.targets, compared[i], &plan::Target::name) -
+                        adapter.targets.begin());
         }
         return adapter;
     }

@@ -221,7 +221,7 @@ class TensorCutter {
 
     /// What no factor reaches is zero.
     static void fill(plan::Target& target) {
-        std::vector<bool> is_made(static_cast<std::size_t>(target.volume()));
+        std::vector<bool> is_made(as_size(target.volume()));
         for (const plan::Operand& operand : target.operands) {
             for (const layout::Patch& box : layout::unfold_dst(operand.copy, target.shape)) {
                 for (Index i = 0; i < box.axes[0].extent; ++i) {

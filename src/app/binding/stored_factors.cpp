@@ -70,7 +70,7 @@ SegmentEnds rows_by_segment(const plan::StoreMatch& weight, const models::Symbol
     std::map<Index, std::string> begins;
     for (const layout::SegmentPatch& one : patches) {
         begins.emplace(one.patch.offset / shape.back() % shape[shape.size() - 2],
-                       bound.segments()[static_cast<std::size_t>(one.segment)].label);
+                       bound.segments()[as_size(one.segment)].label);
     }
     SegmentEnds found;
     for (auto at = begins.begin(); at != begins.end(); ++at) {

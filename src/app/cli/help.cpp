@@ -34,7 +34,7 @@ std::size_t help_width() {
     std::size_t width = width_of(STDOUT_FILENO);
     width = width > 0 ? width : width_of(STDERR_FILENO);
     const Index told = parse_index(variable("COLUMNS").value_or("")).value_or(0);
-    width = width > 0 ? width : told > 0 ? static_cast<std::size_t>(told) : kUsual;
+    width = width > 0 ? width : told > 0 ? as_size(told) : kUsual;
     return std::clamp(width, kLeast, kMost);
 }
 

@@ -242,8 +242,8 @@ Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& m
     if (at == forecasts.end() || at->n_ranks != n_ranks) {
         forecasts.insert(at, own);
     }
-    advice.planned = static_cast<std::size_t>(place_of(n_ranks) - forecasts.begin());
-    advice.knee = static_cast<std::size_t>(place_of(knee) - forecasts.begin());
+    advice.planned = as_size(place_of(n_ranks) - forecasts.begin());
+    advice.knee = as_size(place_of(knee) - forecasts.begin());
     return advice;
 }
 

@@ -28,8 +28,8 @@ constexpr int kCleanSchema = 1;
 
 std::string fate_name(Fate fate) {
     constexpr std::array kNames{"removed", "would go", "live", "young", "kept", "failed"};
-    static_assert(kNames.size() == static_cast<std::size_t>(Fate::failed) + 1);
-    return kNames[static_cast<std::size_t>(fate)];
+    static_assert(kNames.size() == as_size(Fate::failed) + 1);
+    return kNames[as_size(fate)];
 }
 
 std::string age_text(double seconds) {

@@ -84,10 +84,6 @@ void bind_into(Inspection& found, const ModelFiles& files, const JobModel& choic
 constexpr const char* kHeadKey = "checkpoint ";
 constexpr const char* kModelKey = "model      ";
 
-Bytes bytes_of(const std::vector<catalogue::File>& files) {
-    return add_up(files, &catalogue::File::size);
-}
-
 constexpr std::array<std::pair<const char*, int catalogue::Coordinates::*>, 5> kAxes = {
     {{"tp", &catalogue::Coordinates::tp},
      {"pp", &catalogue::Coordinates::pp},
@@ -197,7 +193,7 @@ std::string head_text(const Checkpoint& read, const std::vector<StoredRow>& rows
     Cells head{{kHeadKey, io::shown(location.directory)},
                {"format", catalogue.format},
                {"files", std::to_string(catalogue.files.size()) + ", " +
-                             human_bytes(bytes_of(catalogue.files))},
+                             human_bytes(add_up(catalogue.files, &catalogue::File::size))},
                {"config", location.hf_directory ? io::shown(*location.hf_directory / "config.json")
                                                 : "none: a merge needs --hf_config"},
                {"facts", facts_text(catalogue)},

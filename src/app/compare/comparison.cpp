@@ -106,8 +106,8 @@ void note_dtypes(ComparedModels& models, bool is_strict) {
 std::string_view name_of(Verdict verdict) {
     constexpr std::array kNames{"same_bits", "close", "missing", "extra",
                                 "shape",     "dtype", "values"};
-    static_assert(kNames.size() == static_cast<std::size_t>(Verdict::values) + 1);
-    return kNames[static_cast<std::size_t>(verdict)];
+    static_assert(kNames.size() == as_size(Verdict::values) + 1);
+    return kNames[as_size(verdict)];
 }
 
 bool is_difference(Verdict verdict) {
@@ -115,8 +115,7 @@ bool is_difference(Verdict verdict) {
 }
 
 std::size_t ComparedModels::n_different() const {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(tensors, is_difference, &ComparedTensor::verdict));
+    return as_size(std::ranges::count_if(tensors, is_difference, &ComparedTensor::verdict));
 }
 
 ComparedModels match(const plan::WrittenTensors& tested,

@@ -180,8 +180,7 @@ std::string config_table(const std::vector<ConfigDifference>& differences, bool 
 }
 
 std::size_t count_of(const ComparedModels& models, Verdict verdict) {
-    return static_cast<std::size_t>(
-        std::ranges::count(models.tensors, verdict, &ComparedTensor::verdict));
+    return as_size(std::ranges::count(models.tensors, verdict, &ComparedTensor::verdict));
 }
 
 /// "all bit for bit", "12 of them bit for bit".

@@ -144,7 +144,7 @@ bool has_rows_of_vocabulary(const Tensor& tensor, const models::Config& config) 
 /// Rows are cut into parts of equal size, the last one is what is left (torch.chunk).
 bool proves(const Tensor& tensor, const models::Config& config, Index n_ranks) {
     const std::vector<const catalogue::Piece*> parts = parts_of(tensor);
-    if (n_ranks < 1 || parts.size() != static_cast<std::size_t>(n_ranks) || tensor.shape.empty()) {
+    if (n_ranks < 1 || parts.size() != as_size(n_ranks) || tensor.shape.empty()) {
         return false;
     }
     const Index n_rows = tensor.shape.front();

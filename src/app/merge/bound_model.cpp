@@ -198,7 +198,7 @@ void bind_others(const Run& run, Merge& merge, std::size_t primary, bool is_cut,
 void bind_all(const Run& run, Merge& merge, bool is_cut, HeldModel model) {
     const auto first_model = std::ranges::find_if(
         merge.outputs, [](const Output& one) { return !one.asked().is_training(); });
-    const auto primary = static_cast<std::size_t>(first_model - merge.outputs.begin());
+    const auto primary = as_size(first_model - merge.outputs.begin());
     bind_others(run, merge, primary, is_cut, std::move(model));
     std::vector<plan::Targets*> others;
     for (const std::size_t at : indices(merge.outputs)) {

@@ -54,14 +54,14 @@ struct FactorFile {
     std::map<std::string, formats::StoredTensor> tensors;
 };
 
-std::vector<std::byte> values_of(const io::InputFile& file, const formats::StoredTensor& tensor,
-                                 Index begin, Index count, DType type) {
-    std::vector<std::byte> stored(static_cast<std::size_t>(count) * size_of(tensor.dtype));
+ByteBuffer values_of(const io::InputFile& file, const formats::StoredTensor& tensor, Index begin,
+                     Index count, DType type) {
+    ByteBuffer stored(as_size(count) * size_of(tensor.dtype));
     file.read_at(tensor.storage_offset + static_cast<Bytes>(begin) * size_of(tensor.dtype), stored);
     if (tensor.dtype == type) {
         return stored;
     }
-    std::vector<std::byte> values(static_cast<std::size_t>(count) * size_of(type));
+    ByteBuffer values(as_size(count) * size_of(type));
     numeric::convert(tensor.dtype, stored, type, values);
     return values;
 }

@@ -74,7 +74,7 @@ std::vector<const plan::Plan*> plans_of(const Merge& merge) {
 }
 
 /// Leaves the merge without what is large.
-std::vector<std::byte> transfer_bytes(const Run& run, Merge& merge) {
+ByteBuffer transfer_bytes(const Run& run, Merge& merge) {
     auto sums = std::move(merge.input.sums);
     PlanTransfer transfer{std::move(merge.input),
                           merge.holds_adapter_only,
@@ -95,8 +95,7 @@ std::vector<std::byte> transfer_bytes(const Run& run, Merge& merge) {
         const auto& all = outputs::all_formats();
         const auto found =
             plan == nullptr ? all.end() : std::ranges::find(all, plan->placement.format);
-        transfer.formats.push_back(
-            found == all.end() ? 0 : static_cast<std::size_t>(found - all.begin()));
+        transfer.formats.push_back(found == all.end() ? 0 : as_size(found - all.begin()));
     }
     ByteWriter out;
     out.put(transfer);
@@ -184,7 +183,7 @@ NodePlanning::NodePlanning(const Run& run, Merge& merge)
     if (hosts_.is_leader(own)) {
         planners_ = std::move(planners);
     }
-    beside_ = run.comm.split(static_cast<int>(hosts_.group_of_rank[static_cast<std::size_t>(own)]));
+    beside_ = run.comm.split(static_cast<int>(hosts_.group_of_rank[as_size(own)]));
 }
 
 void NodePlanning::plan(const std::function<void(const Run&)>& steps) {
@@ -209,7 +208,7 @@ void NodePlanning::plan(const std::function<void(const Run&)>& steps) {
     }
 }
 
-std::shared_ptr<PlanTransfer> NodePlanning::shared(std::vector<std::byte> bytes) const {
+std::shared_ptr<PlanTransfer> NodePlanning::shared(ByteBuffer bytes) const {
     std::shared_ptr<SharedHeap> heap;
     SharedHeap::Place place;
     auto failure = error_of([&] {
@@ -242,7 +241,7 @@ void NodePlanning::hand_over() {
     if (beside_->size() == 1) {
         return;
     }
-    std::vector<std::byte> bytes;
+    ByteBuffer bytes;
     mpi::collectively(*beside_, [&] {
         if (planners_ != nullptr) {
             bytes = transfer_bytes(run_, merge_);

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <vector>
 
 #include "mpi/comm.hpp"
 
@@ -29,7 +28,7 @@ class NodePlanning {
     void hand_over();
     /// What a planner's bytes stand for, once for all ranks beside it where they can have memory in
     /// common, else for each rank.
-    [[nodiscard]] std::shared_ptr<PlanTransfer> shared(std::vector<std::byte> bytes) const;
+    [[nodiscard]] std::shared_ptr<PlanTransfer> shared(ByteBuffer bytes) const;
 
     const Run& run_;
     Merge& merge_;

@@ -114,7 +114,7 @@ void plan_outputs(const Run& run, Merge& merge) {
     if (merge.hosts) {
         Input& input = merge.input;
         input.visibility.group_of_rank = merge.hosts->group_of_rank;
-        input.home = merge.hosts->leaders[static_cast<std::size_t>(input.home)];
+        input.home = merge.hosts->leaders[as_size(input.home)];
     }
     plan::JobPlan choice = merge.choice_for(run.job, merge.resources());
     for (Output& output : merge.outputs) {

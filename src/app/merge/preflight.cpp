@@ -133,11 +133,6 @@ publish::Room room_of_target(mpi::Comm& comm, const JobOutput& output) {
     });
 }
 
-/// The owners of quotas that are known ("user 1000"); empty where none is.
-std::vector<std::string> quotas_of(const publish::Room& room) {
-    return collect_list(room.quotas, &publish::Quota::whose);
-}
-
 /// Collective; rank 0's words count. Error(space) listing all that is short.
 void require_room(const Run& run, const JobOutput& output, const publish::Room& room,
                   const Needs& needs) {
@@ -166,7 +161,7 @@ void check_room(const Run& run, Merge& merge, const std::vector<Needs>& beside) 
     for (const std::size_t at : indices(beside)) {
         Output& output = merge.outputs[at];
         const publish::Room room = room_of_target(run.comm, output.asked());
-        output.report.quotas = quotas_of(room);
+        output.report.quotas = collect_list(room.quotas, &publish::Quota::whose);
         run.log.debug("quotas of the target's file system: " + quotas_text(*output.report.quotas));
         const Needs own = needs_of(output, beside[at], at == 0 ? merge.factor_bytes() : 0);
         Needs& all = together[room.device];

@@ -48,9 +48,8 @@ bool is_sum(const plan::Target& target) {
 /// Values of which the written ones do not give the stored ones.
 Index count_changed(const plan::Target& target, ByteView stored) {
     const auto number = static_cast<float>(target.add);
-    std::vector<std::byte> written(static_cast<std::size_t>(target.volume()) *
-                                   size_of(target.cast()));
-    std::vector<std::byte> back(stored.size());
+    ByteBuffer written(as_size(target.volume()) * size_of(target.cast()));
+    ByteBuffer back(stored.size());
     numeric::add_and_convert(target.stored, stored, number, target.cast(), written);
     numeric::add_and_convert(target.cast(), written, -number, target.stored, back);
     const std::size_t size = size_of(target.stored);
@@ -76,8 +75,7 @@ std::vector<std::pair<std::uint32_t, Index>> count_seen(const Run& run, const Ou
         if (!is_sum(target) || !is_seen) {
             continue;
         }
-        std::vector<std::byte> stored(static_cast<std::size_t>(target.volume()) *
-                                      size_of(target.stored));
+        ByteBuffer stored(as_size(target.volume()) * size_of(target.stored));
         const std::array<layout::Range, 1> all{{{0, target.volume()}}};
         if (reader.gather(target.operands, all, static_cast<std::uint32_t>(size_of(target.stored)),
                           stored) == target.volume()) {

@@ -30,7 +30,7 @@ std::vector<publish::InputFact> inputs_of(mpi::Comm& comm, const plan::Visibilit
                                           const Input& input) {
     const std::vector<catalogue::File>& files = input.files;
     const auto& groups = visibility.group_of_rank;
-    const std::uint32_t own = groups[static_cast<std::size_t>(comm.rank())];
+    const std::uint32_t own = groups[as_size(comm.rank())];
     const bool speaks = std::ranges::find(groups, own) - groups.begin() == comm.rank();
     std::vector<std::pair<std::uint64_t, io::FileStamp>> mine;
     for (std::size_t file = 0; speaks && file < files.size(); ++file) {
@@ -167,7 +167,7 @@ void note_reuse(const execute::Result& result, Bytes total, OutputReport& report
 bool has_changed_input(const publish::RunFacts& facts, const plan::Visibility& visibility, int rank,
                        const fs::path& directory) noexcept {
     try {
-        const std::uint32_t own = visibility.group_of_rank[static_cast<std::size_t>(rank)];
+        const std::uint32_t own = visibility.group_of_rank[as_size(rank)];
         for (const std::size_t file : indices(facts.inputs)) {
             const publish::InputFact& then = facts.inputs[file];
             const fs::path path = directory / then.name;

@@ -39,23 +39,20 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
     const execute::Difference& first = result.differences.front();
     const plan::Target& target = plan.targets[first.target];
     const plan::Operand& replica = target.replicas[first.replica];
-    std::set<std::uint32_t> tensors = collect_set(result.differences, &execute::Difference::target);
-    if (replica.own_type) {
-        return unproved_master(first, target, tensors.size() - 1, doubt)
-            .add_context("files " + files[original_of(target, replica).file].path + " and " +
-                         files[replica.file].path);
-    }
-    return Error(ErrorCode::mismatch,
-                 "two copies of " + target.name + " differ in " +
-                     counted(first.n_elements, "element") +
-                     (tensors.size() > 1
-                          ? ", and so do copies of " + counted(tensors.size() - 1, "other tensor")
-                          : ""),
-                 "the ranks of the training job held different values; --replicas trust takes "
-                 "the "
-                 "first")
-        .add_context("files " + files[original_of(target, replica).file].path + " and " +
-                     files[replica.file].path);
+    const std::size_t n_others =
+        collect_set(result.differences, &execute::Difference::target).size() - 1;
+    Error error =
+        replica.own_type
+            ? unproved_master(first, target, n_others, doubt)
+            : Error(ErrorCode::mismatch,
+                    "two copies of " + target.name + " differ in " +
+                        counted(first.n_elements, "element") +
+                        (n_others > 0 ? ", and so do copies of " + counted(n_others, "other tensor")
+                                      : ""),
+                    "the ranks of the training job held different values; --replicas trust takes "
+                    "the first");
+    return error.add_context("files " + files[original_of(target, replica).file].path + " and " +
+                             files[replica.file].path);
 }
 
 std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,

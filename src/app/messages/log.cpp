@@ -82,14 +82,13 @@ std::size_t end_of(const std::string& text, std::size_t n) {
 }
 
 std::size_t n_visible(std::string_view text) {
-    return static_cast<std::size_t>(
-        std::ranges::count_if(text, [](char c) { return c != ' ' && c != '\n'; }));
+    return as_size(std::ranges::count_if(text, [](char c) { return c != ' ' && c != '\n'; }));
 }
 
 const char* level_name(LogLevel level) {
     constexpr std::array kNames{"error", "warning", "info", "debug"};
-    static_assert(kNames.size() == static_cast<std::size_t>(LogLevel::debug) + 1);
-    return kNames[static_cast<std::size_t>(level)];
+    static_assert(kNames.size() == as_size(LogLevel::debug) + 1);
+    return kNames[as_size(level)];
 }
 
 std::string dumped(const ordered_json& json) {
@@ -357,7 +356,7 @@ void RankLog::write(std::string_view text) {
         if (put <= 0) {
             return;
         }
-        done += static_cast<std::size_t>(put);
+        done += as_size(put);
     }
 }
 

@@ -69,7 +69,7 @@ std::vector<Figure> progress_figures(const ProgressState& state) {
 }
 
 std::string bar_of(std::size_t width, int percent, bool is_coloured) {
-    const std::size_t full = width * static_cast<std::size_t>(percent) / 100;
+    const std::size_t full = width * as_size(percent) / 100;
     return std::string(is_coloured ? "\x1b[32m" : "") + "[" + std::string(full, '#') +
            std::string(width - full, '.') + "]" + (is_coloured ? "\x1b[0m" : "");
 }
@@ -251,7 +251,7 @@ void Progress::show() {
 
 std::function<void(Bytes)> moving_shown(std::string phase, const plan::Plan& plan, int rank,
                                         Progress& progress, Log& log) {
-    const auto at = static_cast<std::size_t>(rank);
+    const auto at = as_size(rank);
     const Bytes own = plan.cuts[at + 1] - plan.cuts[at];
     const Bytes total = plan.placement.tensor_bytes;
     return [show = shown(progress, std::move(phase)), own, total, &log,

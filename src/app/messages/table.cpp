@@ -167,8 +167,7 @@ std::string percent_text(double part, double all) {
 
 std::string bar(double part, double all, std::size_t widest) {
     const double length = std::round(share_of(part, all) * static_cast<double>(widest));
-    return std::string(std::max(static_cast<std::size_t>(length), std::size_t{part > 0 ? 1U : 0U}),
-                       '#');
+    return std::string(std::max(as_size(length), std::size_t{part > 0 ? 1U : 0U}), '#');
 }
 
 }  // namespace shardweld::app

@@ -255,9 +255,7 @@ std::string meanings(const std::string& picture) {
 }
 
 std::size_t extent(const Dims& dims, std::size_t from_last) {
-    return from_last < dims.size()
-               ? static_cast<std::size_t>(dims[dims.size() - 1 - from_last].extent)
-               : 1;
+    return from_last < dims.size() ? as_size(dims[dims.size() - 1 - from_last].extent) : 1;
 }
 
 /// Rows of `width` ranks, with a blank behind every `group`; `label` names the row that begins with

@@ -87,7 +87,7 @@ std::vector<FileEntry> hash_files(const Run& run, int home,
                                   const std::function<std::vector<std::string>()>& names,
                                   const OpenFile& open, const mpi::WhyStop& why_stop) {
     std::vector<FileEntry> files = shared_list(run.comm, open, home, names);
-    const auto readers = shares(files, static_cast<std::size_t>(run.comm.size()));
+    const auto readers = shares(files, as_size(run.comm.size()));
     hash_files(run, "hashing files", files, readers, open, why_stop);
     return files;
 }

@@ -17,8 +17,8 @@ namespace {
 std::string rest_digest(const io::InputFile& file, const std::vector<plan::OutputRange>& tensors,
                         const std::function<void(Bytes)>& before_part) {
     constexpr Bytes kPart = Bytes{256} << 10U;
-    std::vector<std::byte> part;
-    std::vector<std::byte> digests;
+    ByteBuffer part;
+    ByteBuffer digests;
     for (const plan::OutputRange& gap : plan::without({0, file.size()}, plan::united(tensors))) {
         for (Bytes at = gap.begin; at < gap.end; at += part.size()) {
             part.resize(std::min(kPart, gap.end - at));

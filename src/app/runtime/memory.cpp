@@ -190,7 +190,7 @@ bool has_spare_core(Index ranks_on_host) {
 
 Resources shared_resources(mpi::Comm& comm) {
     const auto hosts = mpi::gather(comm, std::string(comm.host()));
-    const auto local = std::ranges::count(hosts, hosts[static_cast<std::size_t>(comm.rank())]);
+    const auto local = std::ranges::count(hosts, hosts[as_size(comm.rank())]);
     const Bytes memory = default_memory_limit(system_memory_sources(), static_cast<int>(local));
     const Index lacks_core = has_spare_core(local) ? 0 : 1;
     return {static_cast<Bytes>(-comm.all_max(-static_cast<Index>(memory))),

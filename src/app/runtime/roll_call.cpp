@@ -162,7 +162,7 @@ void RollCall::send(const OtherRank& to, const Datagram& datagram) const {
             send_to(address);
         }
     }
-    if (to.host == ranks_[static_cast<std::size_t>(rank_)].host && to.place.port != 0) {
+    if (to.host == ranks_[as_size(rank_)].host && to.place.port != 0) {
         send_to(htonl(INADDR_LOOPBACK));
     }
 }
@@ -232,7 +232,7 @@ void RollCall::ask(const RankState& own, int wake) {
     for (double now = wall_seconds(); now < end && !all_answered(); now = wall_seconds()) {
         if (now >= next) {
             for (const std::size_t rank : indices(ranks_)) {
-                if (!ranks_[rank].has_answered && rank != static_cast<std::size_t>(rank_)) {
+                if (!ranks_[rank].has_answered && rank != as_size(rank_)) {
                     send(ranks_[rank], question);
                 }
             }
@@ -257,7 +257,7 @@ std::string RollCall::told(double silence) const {
     const OtherRank* first_busy = nullptr;
     for (const std::size_t rank : indices(ranks_)) {
         const OtherRank& other = ranks_[rank];
-        if (rank == static_cast<std::size_t>(rank_) || other.place.port == 0) {
+        if (rank == as_size(rank_) || other.place.port == 0) {
             continue;  // who has no socket is neither here nor there
         }
         if (!other.has_answered) {

@@ -11,6 +11,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "app/settings/option_value.hpp"
 #include "core/stop_point.hpp"
 #include "core/system.hpp"
 #include "core/text.hpp"
@@ -143,14 +144,8 @@ std::string StopSignals::seen() {
 }
 
 std::optional<double> parse_local_time(const std::string& text) {
-    std::tm time{};
-    const char* end = ::strptime(text.c_str(), "%Y-%m-%dT%H:%M:%S", &time);
-    if (end == nullptr || *end != '\0') {
-        return std::nullopt;
-    }
-    time.tm_isdst = -1;
-    const std::time_t seconds = std::mktime(&time);
-    return seconds < 0 ? std::nullopt : std::optional(static_cast<double>(seconds));
+    const auto seconds = local_time_in(text, "%Y-%m-%dT%H:%M:%S");
+    return seconds && *seconds >= 0 ? seconds : std::nullopt;
 }
 
 std::string job_name() {

@@ -104,7 +104,7 @@ void require_average(const Averaging& averaging) {
 /// The first rank that tells another text than rank 0; as many as there are: none does.
 std::size_t first_other(const std::vector<std::string>& texts) {
     const auto other = std::ranges::find_if(texts, [&](auto& one) { return one != texts[0]; });
-    return static_cast<std::size_t>(other - texts.begin());
+    return as_size(other - texts.begin());
 }
 
 }  // namespace

@@ -137,6 +137,16 @@ double duration_in(const Given& given) {
     return number * unit->second;
 }
 
+std::optional<double> local_time_in(const std::string& text, const char* form) {
+    std::tm time{};
+    const char* const end = ::strptime(text.c_str(), form, &time);
+    if (end == nullptr || *end != '\0') {
+        return std::nullopt;
+    }
+    time.tm_isdst = -1;
+    return static_cast<double>(std::mktime(&time));
+}
+
 double moment_in(const Given& given) {
     if (given.text.starts_with('+')) {
         return static_cast<double>(std::time(nullptr)) +
@@ -146,11 +156,8 @@ double moment_in(const Given& given) {
         return static_cast<double>(*seconds);
     }
     for (const char* const form : {"%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M"}) {
-        std::tm time{};
-        const char* const end = ::strptime(given.text.c_str(), form, &time);
-        if (end != nullptr && *end == '\0') {
-            time.tm_isdst = -1;
-            return static_cast<double>(std::mktime(&time));
+        if (const auto seconds = local_time_in(given.text, form)) {
+            return *seconds;
         }
     }
     refuse(given, "is no point in time",

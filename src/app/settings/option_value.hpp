@@ -47,6 +47,8 @@ double real_in(const Given& given);
 std::vector<double> reals_in(const Given& given);
 /// Seconds: "90", "90s", "5m", "1.5h".
 double duration_in(const Given& given);
+/// Seconds since 1970 of a text in one of strptime's forms; nullopt: it is in another.
+std::optional<double> local_time_in(const std::string& text, const char* form);
 /// Seconds since 1970: "1795702382", "2026-11-22T03:10" and "2026-11-22T03:10:30" in local time,
 /// "+50m" from now.
 double moment_in(const Given& given);

@@ -67,7 +67,7 @@ constexpr Bytes kBlockBytes = 4096;
 /// Over blocks from the first to the last byte of a file; over all of a small one.
 std::uint64_t sampled(const fs::path& path) {
     const io::InputFile file = io::InputFile::open(path);
-    std::vector<std::byte> block(std::min(file.size(), kBlockBytes));
+    ByteBuffer block(std::min(file.size(), kBlockBytes));
     Fingerprint hash;
     for (Bytes i = 0; i < kBlocks; ++i) {
         const Bytes offset = (file.size() - block.size()) / (kBlocks - 1) * i;
@@ -136,7 +136,7 @@ void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStat
     }
     std::vector<std::uint64_t> mine;
     mpi::collectively(comm, [&] {
-        const std::uint32_t group = hosts.group_of_rank[static_cast<std::size_t>(comm.rank())];
+        const std::uint32_t group = hosts.group_of_rank[as_size(comm.rank())];
         for (std::size_t i = 0; hosts.is_leader(comm.rank()) && i < chosen.size(); ++i) {
             const bool is_seen = stats[group][chosen[i]].size >= 0;
             mine.push_back(is_seen ? sampled(directory / files[chosen[i]]) : 0);
@@ -148,7 +148,7 @@ void check_same_content(mpi::Comm& comm, const HostGroups& hosts, const FileStat
         for (const std::size_t group : indices(stats)) {
             if (stats[group][chosen[i]].size >= 0) {
                 const int leader = hosts.leaders[group];
-                hashes.emplace_back(leader, all[static_cast<std::size_t>(leader)][i]);
+                hashes.emplace_back(leader, all[as_size(leader)][i]);
             }
         }
         require_equal(hashes, files[chosen[i]]);
@@ -218,7 +218,7 @@ std::vector<std::size_t> doubtful(const FileStats& stats, std::size_t limit) {
 }
 
 void FileVisibility::look_for(const std::vector<std::string>& files) {
-    const auto own = static_cast<std::size_t>(comm_->rank());
+    const auto own = as_size(comm_->rank());
     std::vector<std::size_t> position(hosts_.group_of_rank.size());  // of a rank in its group
     std::vector<std::size_t> n_ranks(hosts_.leaders.size(), 0);      // of a group
     for (const std::size_t rank : indices(position)) {

@@ -26,11 +26,11 @@ struct HostGroups {
     std::vector<std::string> names = {};  ///< of the leaders' hosts
 
     [[nodiscard]] bool is_leader(int rank) const {
-        return leaders[group_of_rank[static_cast<std::size_t>(rank)]] == rank;
+        return leaders[group_of_rank[as_size(rank)]] == rank;
     }
     /// Ranks of its group, itself included.
     [[nodiscard]] Index n_beside(int rank) const {
-        return std::ranges::count(group_of_rank, group_of_rank[static_cast<std::size_t>(rank)]);
+        return std::ranges::count(group_of_rank, group_of_rank[as_size(rank)]);
     }
 };
 

@@ -171,7 +171,7 @@ Finding find_location(mpi::Comm& comm, const formats::JobInput& request, const H
     std::map<std::string, Bytes> neighbours;
     bool has_links_outside = false;
     for (const int leader : hosts.leaders) {
-        Finding finding = std::move(all[static_cast<std::size_t>(leader)]);
+        Finding finding = std::move(all[as_size(leader)]);
         if (!finding.location) {
             if (cannot_look(finding.failure.code())) {
                 throw Error(finding.failure);
@@ -244,7 +244,7 @@ std::string Checkpoint::of_role() const {
 }
 
 void Checkpoint::leave_to(mpi::Comm& leaders) {
-    home = static_cast<int>(visibility.hosts().group_of_rank[static_cast<std::size_t>(home)]);
+    home = static_cast<int>(visibility.hosts().group_of_rank[as_size(home)]);
     visibility.leave_to(leaders);
 }
 

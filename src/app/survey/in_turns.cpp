@@ -20,7 +20,7 @@ std::size_t reading_threads(Index ranks_on_node, std::size_t n_files) {
     constexpr Index kOfRank = 32;
     constexpr std::size_t kFilesOfThread = 8;
     const Index most = std::clamp(kOfNode / std::max(ranks_on_node, Index{1}), Index{1}, kOfRank);
-    return std::min(static_cast<std::size_t>(most), 1 + n_files / kFilesOfThread);
+    return std::min(as_size(most), 1 + n_files / kFilesOfThread);
 }
 
 void in_turns(std::size_t n, std::size_t n_threads,

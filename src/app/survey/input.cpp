@@ -264,7 +264,7 @@ std::string checksums_text(const execute::RecordCounts& counts, CheckCrc when) {
         return "checksums not checked";
     }
     const Index all = counts.checked + counts.unchecked;
-    const auto without = static_cast<std::size_t>(counts.without);
+    const auto without = as_size(counts.without);
     const std::string none = without == 0 ? ""
                              : without == 1
                                  ? " (1 record states none)"

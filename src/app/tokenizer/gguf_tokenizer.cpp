@@ -156,7 +156,7 @@ class Keys {
 
     void set(Index id, GgufToken token) {
         if (id < std::ssize(tokens_)) {
-            tokens_[static_cast<std::size_t>(id)] = std::move(token);
+            tokens_[as_size(id)] = std::move(token);
         } else {
             ++n_beyond_;
         }
@@ -408,7 +408,7 @@ class ProtoReader {
             has_failed_ = true;
             return {};
         }
-        const auto bytes = rest_.substr(0, static_cast<std::size_t>(size));
+        const auto bytes = rest_.substr(0, as_size(size));
         rest_.remove_prefix(bytes.size());
         return bytes;
     }

@@ -57,7 +57,7 @@ class LargeParts {
     /// Whether the value stays in the tree.
     bool visit(int depth, Json::parse_event_t event, const Json& parsed) {
         using Event = Json::parse_event_t;
-        const auto level = static_cast<std::size_t>(depth);
+        const auto level = as_size(depth);
         if (event == Event::key && level < path_.size()) {
             path_[level] = parsed.get<std::string>();
         }
