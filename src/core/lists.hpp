@@ -67,14 +67,16 @@ auto add_up(List&& list, const Part& part) {
     return sum;
 }
 
-/// The numbers from `at` to before `n`, to go through.
+/// What `make` gives of the numbers from `at` to before `n`, to go through.
+template <typename Make = std::identity>
 struct IndexRun {
     std::size_t at = 0;
     std::size_t n = 0;
+    Make make = {};
 
     [[nodiscard]] IndexRun begin() const { return *this; }
-    [[nodiscard]] IndexRun end() const { return {n, n}; }
-    std::size_t operator*() const { return at; }
+    [[nodiscard]] IndexRun end() const { return {n, n, make}; }
+    decltype(auto) operator*() const { return make(at); }
     IndexRun& operator++() {
         ++at;
         return *this;
@@ -84,7 +86,7 @@ struct IndexRun {
 
 /// The places of a list's items.
 template <typename List>
-IndexRun indices(const List& list) {
+IndexRun<> indices(const List& list) {
     return {0, std::size(list)};
 }
 

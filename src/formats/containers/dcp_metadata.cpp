@@ -127,10 +127,11 @@ class DcpViews {
         if (has_views_ && !all->is_mapping()) {
             bad_metadata("all_tensor_metadata is no dictionary");
         }
-        for (std::size_t i = 0; has_views_ && i < all->pair_count(); ++i) {
-            const PickleValue& pickle = all->value(i);
-            if (pickle.kind == PickleKind::bytes) {  // byte objects have none
-                pickles_.add(records.key_number(all->key(i)), pickle.text());
+        if (has_views_) {
+            for (const auto& [key, pickle] : all->pairs()) {
+                if (pickle.kind == PickleKind::bytes) {  // byte objects have none
+                    pickles_.add(records.key_number(key), pickle.text());
+                }
             }
         }
         pickles_.sort([](std::string_view /*name*/, const auto& /*items*/) {});
@@ -190,10 +191,9 @@ class DcpStorage {
             bad_metadata("storage_data is " + describe(storage_data));
         }
         std::vector<Bytes> ends;
-        for (std::size_t i = 0; i < storage_data.pair_count(); ++i) {
-            const std::uint32_t key = records.key_number(storage_data.key(i));
-            const std::uint32_t number =
-                records.place_number(storage_data.value(i), records.key(key).name);
+        for (const auto& [name, where] : storage_data.pairs()) {
+            const std::uint32_t key = records.key_number(name);
+            const std::uint32_t number = records.place_number(where, records.key(key).name);
             places_.add(key, number);
             const DcpRecords::StoragePlace& place = records.place(number);
             has_transforms_ = has_transforms_ || place.is_transformed;
@@ -341,9 +341,7 @@ void read_entries(const PickleValue& root, DcpRecords& records, const DcpStorage
     if (!entries.is_mapping()) {
         bad_metadata("state_dict_metadata is " + describe(entries));
     }
-    for (std::size_t i = 0; i < entries.pair_count(); ++i) {
-        const PickleValue& name = entries.key(i);
-        const PickleValue& entry = entries.value(i);
+    for (const auto& [name, entry] : entries.pairs()) {
         if (name.kind != PickleKind::text) {
             bad_metadata("a key of state_dict_metadata is " + describe(name));
         }
@@ -372,13 +370,13 @@ void read_paths(const PickleValue& root, DcpMetadata& metadata) {
     if (planner == nullptr || !planner->is_mapping()) {
         return;
     }
-    for (std::size_t i = 0; i < planner->pair_count(); ++i) {
+    for (const auto& [name, parts] : planner->pairs()) {
         std::vector<std::string> path;
-        for (const PickleValue* const part : planner->value(i).elements()) {
+        for (const PickleValue* const part : parts.elements()) {
             const bool is_number = part->kind == PickleKind::integer;
             path.push_back(is_number ? std::to_string(part->integer) : std::string(part->text()));
         }
-        metadata.paths.insert_or_assign(std::string(planner->key(i).text()), std::move(path));
+        metadata.paths.insert_or_assign(std::string(name.text()), std::move(path));
     }
 }
 

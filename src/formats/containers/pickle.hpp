@@ -11,9 +11,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats {
@@ -87,6 +89,13 @@ struct PickleValue {
     [[nodiscard]] std::size_t pair_count() const;
     [[nodiscard]] const PickleValue& key(std::size_t i) const;
     [[nodiscard]] const PickleValue& value(std::size_t i) const;
+    /// All pairs, to go through.
+    [[nodiscard]] auto pairs() const {
+        const auto pair_at = [this](std::size_t i) {
+            return std::pair<const PickleValue&, const PickleValue&>(key(i), value(i));
+        };
+        return IndexRun<decltype(pair_at)>{0, pair_count(), pair_at};
+    }
     /// Last value under a text key of a mapping, or nullptr. Linear.
     [[nodiscard]] const PickleValue* find(std::string_view name) const;
 

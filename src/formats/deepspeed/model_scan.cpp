@@ -70,8 +70,8 @@ class ModuleScan {
         const bool is_layer = in_.name.kind == ZeroFile::layer;
         const std::string prefix = is_layer ? std::to_string(in_.name.number) + "." : "";
         std::vector<std::string> names;
-        for (std::size_t i = 0; i < module.pair_count(); ++i) {
-            names.push_back(prefix + std::string(parameter_name(module.key(i))));
+        for (const auto& [key, value] : module.pairs()) {
+            names.push_back(prefix + std::string(parameter_name(key)));
         }
         require_distinct(std::vector<std::string_view>(names.begin(), names.end()));
         note_places(module, names);
@@ -231,11 +231,9 @@ class ModelScan {
                    std::ranges::any_of(in_.out.tensors,
                                        [&](const Tensor& tensor) { return tensor.name == name; });
         };
-        for (std::size_t i = 0; i < root.pair_count(); ++i) {
-            const std::string_view key = root.key(i).text();
-            const bool is_own = contains(kOwnKeys, key);
-            if (const PickleValue& value = root.value(i);
-                !is_own && values.contents_of(value).has_storages) {
+        for (const auto& [name, value] : root.pairs()) {
+            const std::string_view key = name.text();
+            if (!contains(kOwnKeys, key) && values.contents_of(value).has_storages) {
                 values.leave_beside(key, value, is_models);
             }
         }
@@ -282,11 +280,13 @@ class ModelScan {
 
     void add_shared(const PickleValue& root) {
         const PickleValue* const shared = present(root, "shared_params");
-        for (std::size_t i = 0; shared != nullptr && i < shared->pair_count(); ++i) {
-            const std::string alias(parameter_name(shared->key(i)));
-            const std::string original(parameter_name(shared->value(i)));
-            if (alias != original) {
-                in_.content.aliases[alias] = original;
+        if (shared != nullptr) {
+            for (const auto& [key, value] : shared->pairs()) {
+                const std::string alias(parameter_name(key));
+                const std::string original(parameter_name(value));
+                if (alias != original) {
+                    in_.content.aliases[alias] = original;
+                }
             }
         }
     }

@@ -34,22 +34,23 @@ using catalogue::Catalogue;
 /// The states of each flat group: under "state" by its number, or in old files a list.
 std::map<Index, const PickleValue*> states_by_group(const PickleValue& base) {
     std::map<Index, const PickleValue*> found;
-    Index number = 0;
     if (base.is_list()) {
         for (const PickleValue* const group : base.elements()) {
-            found[number++] = group;
+            found.emplace(std::ssize(found), group);
         }
         return found;
     }
     const PickleValue* const states = present(base, "state");
-    for (std::size_t i = 0; states != nullptr && i < states->pair_count(); ++i) {
-        const std::string key = member_text(states->key(i));  // a text, too: "0"
-        const auto at = parse_index(key);
-        if (!at) {
-            refuse_damaged("holds states of " + printable(key) + ", which is no flat group");
-        }
-        if (!found.emplace(*at, &states->value(i)).second) {
-            refuse_damaged("holds states of flat group " + key + " twice");
+    if (states != nullptr) {
+        for (const auto& [number, group] : states->pairs()) {
+            const std::string key = member_text(number);  // a text, too: "0"
+            const auto at = parse_index(key);
+            if (!at) {
+                refuse_damaged("holds states of " + printable(key) + ", which is no flat group");
+            }
+            if (!found.emplace(*at, &group).second) {
+                refuse_damaged("holds states of flat group " + key + " twice");
+            }
         }
     }
     return found;
@@ -138,9 +139,8 @@ class MomentScan {
     }
 
     void add_group(std::size_t group, const PickleValue& state) {
-        for (std::size_t i = 0; i < state.pair_count(); ++i) {
-            const std::string_view key = state.key(i).text();
-            const PickleValue& value = state.value(i);
+        for (const auto& [name, value] : state.pairs()) {
+            const std::string_view key = name.text();
             const bool is_kept = value.kind != PickleKind::none || is_moment(key);
             if (key != "step" && is_kept && taken_ == TakenState::all) {
                 add_state(group, adam_state(key, "flat group " + std::to_string(group)), value);

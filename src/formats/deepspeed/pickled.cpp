@@ -96,9 +96,8 @@ std::vector<std::vector<FlatParameter>> shapes_by_group(const PickleValue& param
     std::vector<std::vector<FlatParameter>> groups;
     for (const PickleValue* const parameters : dictionaries(param_shapes)) {
         std::vector<FlatParameter>& group = groups.emplace_back();
-        for (std::size_t i = 0; i < parameters->pair_count(); ++i) {
-            group.push_back({std::string(parameter_name(parameters->key(i))), DType::f32,
-                             shape_of(parameters->value(i))});
+        for (const auto& [key, value] : parameters->pairs()) {
+            group.push_back({std::string(parameter_name(key)), DType::f32, shape_of(value)});
         }
     }
     return groups;
@@ -107,10 +106,10 @@ std::vector<std::vector<FlatParameter>> shapes_by_group(const PickleValue& param
 std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& shapes,
                                       const PickleValue& fragments, Index rank) {
     std::vector<Frozen> found;
-    for (std::size_t i = 0; i < fragments.pair_count(); ++i) {
-        const std::string name(parameter_name(fragments.key(i)));
-        const PickleValue* const shape = shapes.find(fragments.key(i).text());
-        const auto stored = file.tensor(fragments.value(i));
+    for (const auto& [key, value] : fragments.pairs()) {
+        const std::string name(parameter_name(key));
+        const PickleValue* const shape = shapes.find(key.text());
+        const auto stored = file.tensor(value);
         if (shape == nullptr || !stored || stored->shape.size() != 1 || !stored->is_contiguous()) {
             throw Error(ErrorCode::corrupt, "its frozen parameter " + printable(name) +
                                                 " is no flat tensor with a known shape");

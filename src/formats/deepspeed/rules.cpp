@@ -140,9 +140,9 @@ JoinRule affine_rule(const PickleValue& entry, Index rank, const std::string& na
         JoinKind::boxes, shape_of(part_of(entry, "logical_shape", name)), local_shape, {}};
     const PickleValue& ranks = part_of(entry, "ranks", name);
     const PickleValue* own = nullptr;
-    for (std::size_t i = 0; i < ranks.pair_count(); ++i) {
-        if (integer_of(&ranks.key(i)) == rank) {
-            own = &ranks.value(i);
+    for (const auto& [number, value] : ranks.pairs()) {
+        if (integer_of(&number) == rank) {
+            own = &value;
         }
     }
     if (own == nullptr || shape_of(part_of(*own, "shard_shape", name)) != local_shape ||
@@ -187,11 +187,13 @@ class Rules {
 
     void add_affine(const PickleValue& map, Index rank) {
         const PickleValue* const parameters = present(map, "params");
-        for (std::size_t i = 0; parameters != nullptr && i < parameters->pair_count(); ++i) {
-            for (const auto* const parameter : meant_by(parameters->key(i))) {
-                if (!rules_.contains(parameter->first)) {
-                    rules_[parameter->first] = affine_rule(parameters->value(i), rank,
-                                                           parameter->first, parameter->second);
+        if (parameters != nullptr) {
+            for (const auto& [key, value] : parameters->pairs()) {
+                for (const auto* const parameter : meant_by(key)) {
+                    if (!rules_.contains(parameter->first)) {
+                        rules_[parameter->first] =
+                            affine_rule(value, rank, parameter->first, parameter->second);
+                    }
                 }
             }
         }

@@ -98,10 +98,11 @@ class SettingsFile {
             groups_.add("", std::move(groups), name);
         }
         const PickleValue* const states = present(place, "state");
-        for (std::size_t i = 0; states != nullptr && i < states->pair_count(); ++i) {
-            const PickleValue& one = states->value(i);
-            if (one.is_mapping()) {
-                steps_.add(one.find("step"), scalars_, "the states in " + name);
+        if (states != nullptr) {
+            for (const auto& [key, one] : states->pairs()) {
+                if (one.is_mapping()) {
+                    steps_.add(one.find("step"), scalars_, "the states in " + name);
+                }
             }
         }
     }

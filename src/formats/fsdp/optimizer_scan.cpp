@@ -81,14 +81,13 @@ std::vector<ModelParameter> parameters_in(const TorchFile& file) {
     std::vector<ModelParameter> sharded;
     std::vector<ModelParameter> plain;
     std::set<std::pair<Place, std::vector<Index>>> seen;
-    for (std::size_t i = 0; i < root.pair_count(); ++i) {
-        const PickleValue& value = root.value(i);
+    for (const auto& [key, value] : root.pairs()) {
         const auto subclass = subclass_of(value);
         const auto place = place_of(file, value);
         if (!place) {
             continue;
         }
-        ModelParameter one{std::string(root.key(i).text()),
+        ModelParameter one{std::string(key.text()),
                            subclass ? subclass->shape : file.tensor(value)->shape};
         if (seen.emplace(*place, one.shape).second) {
             (subclass ? sharded : plain).push_back(std::move(one));
@@ -214,8 +213,8 @@ class OptimizerScan {
                   const io::InputFile& input, Catalogue& out)
         : location_(location), rank_(rank), file_(file), scalars_(file, input), out_(out) {
         const PickleValue& state = mapping_in(file.root(), "state", false);
-        for (std::size_t i = 0; i < state.pair_count(); ++i) {
-            states_[member_text(state.key(i))] = &state.value(i);
+        for (const auto& [key, value] : state.pairs()) {
+            states_[member_text(key)] = &value;
         }
     }
 
@@ -299,9 +298,8 @@ class OptimizerScan {
         if (!kept.is_mapping()) {
             refuse_state("the states of " + printable(parameter.name), kept);
         }
-        for (std::size_t i = 0; i < kept.pair_count(); ++i) {
-            const std::string_view key = kept.key(i).text();
-            const PickleValue& value = kept.value(i);
+        for (const auto& [name, value] : kept.pairs()) {
+            const std::string_view key = name.text();
             if (key == "step" || (value.kind == PickleKind::none && !is_moment(key))) {
                 continue;
             }

@@ -77,8 +77,7 @@ FileAssertion::Values scheduler_steps(const ScalarReader& scalars, const PickleV
 const PickleValue* find_step(const PickleValue& root) {
     const PickleValue* const state = root.find("state");
     if (state != nullptr && state->is_mapping()) {
-        for (std::size_t i = 0; i < state->pair_count(); ++i) {
-            const PickleValue& parameter = state->value(i);
+        for (const auto& [key, parameter] : state->pairs()) {
             if (const auto* step = parameter.is_mapping() ? parameter.find("step") : nullptr) {
                 return step;
             }
@@ -139,8 +138,8 @@ void add_training_state(const Location& location, const RankFile& rank, RankCont
 
 Entries entries_of(const PickleValue& state) {
     Entries entries;
-    for (std::size_t i = 0; i < state.pair_count(); ++i) {
-        entries.emplace_back(parameter_name(state.key(i)), &state.value(i));
+    for (const auto& [key, value] : state.pairs()) {
+        entries.emplace_back(parameter_name(key), &value);
     }
     return entries;
 }

@@ -62,18 +62,17 @@ class LegacyScan {
             throw Error(ErrorCode::corrupt,
                         "its model is nested too deeply at " + printable(prefix));
         }
-        for (std::size_t i = 0; i < dictionary.pair_count(); ++i) {
+        for (const auto& [key, value] : dictionary.pairs()) {
             if (entries_left_-- == 0) {
                 throw Error(ErrorCode::corrupt, "its model refers to itself");
             }
             std::string name(prefix);
-            name += parameter_name(dictionary.key(i));
+            name += parameter_name(key);
             if (name.size() > kLongestName) {
                 throw Error(ErrorCode::corrupt, "its model has a name of more than " +
                                                     std::to_string(kLongestName) +
                                                     " bytes: " + printable(name));
             }
-            const PickleValue& value = dictionary.value(i);
             if (value.pair_count() > 0 && !is_extra_state(name)) {
                 add_entries(value, name + ".", chunk, depth + 1);
             } else {
@@ -150,8 +149,8 @@ bool is_model_key(std::string_view key) {
 // model0, model2: a chunk must not be left out silently.
 void require_all(const PickleValue& root, std::size_t n_models) {
     std::size_t n_keys = 0;
-    for (std::size_t i = 0; i < root.pair_count(); ++i) {
-        n_keys += is_model_key(root.key(i).text()) ? 1U : 0U;
+    for (const auto& [key, value] : root.pairs()) {
+        n_keys += is_model_key(key.text()) ? 1U : 0U;
     }
     if (n_keys != n_models) {
         throw Error(ErrorCode::corrupt,
@@ -166,12 +165,12 @@ void LegacyScan::leave_other_keys(const PickleValue& root, bool has_states) {
         return std::ranges::any_of(
             out_.shards, [&](const catalogue::Shard& shard) { return shard.name.text() == name; });
     };
-    for (std::size_t i = 0; i < root.pair_count(); ++i) {
-        const std::string_view key = root.key(i).text();
+    for (const auto& [name, value] : root.pairs()) {
+        const std::string_view key = name.text();
         if (!is_model_key(key) && key != "args" && key != kParallelSizes &&
             key != "checkpoint_version" && key != "iteration" &&
             !(has_states && key == "optimizer")) {
-            values_.leave_beside(key, root.value(i), is_models);
+            values_.leave_beside(key, value, is_models);
         }
     }
 }

@@ -73,9 +73,9 @@ class NumberedStates {
         require_members(*state, members);
         common_step_ = state->find("common_step");
         by_number_.clear();
-        for (std::size_t i = 0; i < state->pair_count(); ++i) {
-            if (const auto number = parse_index(member_text(state->key(i)))) {  // also "0"
-                by_number_.emplace(*number, &state->value(i));
+        for (const auto& [key, value] : state->pairs()) {
+            if (const auto number = parse_index(member_text(key))) {  // also "0"
+                by_number_.emplace(*number, &value);
             }
         }
         const PickleValue* const masters = one.find("fp32_from_fp16_params");
@@ -119,9 +119,9 @@ class NumberedStates {
         if (!moments->is_mapping() && taken_ == TakenState::all) {
             refuse_state("the states of " + place, *moments);
         }
-        for (std::size_t i = 0; i < moments->pair_count(); ++i) {
-            if (moments->key(i).text() != "step") {
-                add(moments->key(i).text(), moments->value(i), slot);
+        for (const auto& [key, value] : moments->pairs()) {
+            if (key.text() != "step") {
+                add(key.text(), value, slot);
             }
         }
         if (!steps_.add(moments->find("step"), scalars_, place) &&
@@ -154,16 +154,15 @@ void add_buffer(const TorchFile& file, const PickleValue& buffer, const StateSlo
                     " are not those of parameters of one type");
     }
     const PickleValue& states = buffer.value(0);
-    for (std::size_t i = 0; i < states.pair_count(); ++i) {
+    for (const auto& [key, value] : states.pairs()) {
         StoredTensor stored;
-        if (file.read_tensor(states.value(i), stored)) {
+        if (file.read_tensor(value, stored)) {
             if (stored.shape.size() != 1 || !stored.is_contiguous()) {
                 refuse_form("in buffer " + std::to_string(slot.second) + " are no vectors");
             }
-            keep(states.key(i).text(), stored, slot, taken, out);
+            keep(key.text(), stored, slot, taken, out);
         } else {
-            require_no_state(states.key(i).text(), states.value(i), taken,
-                             "buffer " + name_of(slot));
+            require_no_state(key.text(), value, taken, "buffer " + name_of(slot));
         }
     }
 }
@@ -182,12 +181,11 @@ void add_buffers(const TorchFile& file, TakenState taken, Catalogue& out) {
         if (chain[o]->find("buckets_coalesced") == nullptr) {
             refuse_form("are not kept with buckets_coalesced, as Megatron keeps them since 2024");
         }
-        for (std::size_t i = 0; i < chain[o]->pair_count(); ++i) {
-            const PickleValue& number = chain[o]->key(i);
+        for (const auto& [number, buffer] : chain[o]->pairs()) {
             if (number.kind == PickleKind::integer && number.integer >= 0) {
                 // The only optimizer has the parameters of both kinds.
-                add_buffer(file, chain[o]->value(i),
-                           {is_chain ? static_cast<Index>(o) : 2, number.integer}, taken, out);
+                add_buffer(file, buffer, {is_chain ? static_cast<Index>(o) : 2, number.integer},
+                           taken, out);
             }
         }
     }

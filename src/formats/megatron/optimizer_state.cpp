@@ -74,9 +74,9 @@ std::vector<ToldState> optimizers_in(const PickleValue& state) {
     if (!state.is_mapping() || add(state)) {
         return found;
     }
-    for (std::size_t i = 0; i < state.pair_count(); ++i) {
-        if (state.key(i).kind == PickleKind::integer) {
-            add(state.value(i));
+    for (const auto& [key, value] : state.pairs()) {
+        if (key.kind == PickleKind::integer) {
+            add(value);
         }
     }
     return found;
@@ -92,10 +92,11 @@ void add_steps(const PickleValue& optimizer, const PickleValue& whole, const Sca
         steps.add(state->find("common_step"), scalars, "common_step");
     }
     const PickleValue* const each = whole.is_mapping() ? whole.find("param_state") : nullptr;
-    for (std::size_t i = 0; each != nullptr && each->is_mapping() && i < each->pair_count(); ++i) {
-        const PickleValue& one = each->value(i);
-        if (one.is_mapping()) {
-            steps.add(one.find("step"), scalars, "param_state " + member_text(each->key(i)));
+    if (each != nullptr) {
+        for (const auto& [key, one] : each->pairs()) {
+            if (one.is_mapping()) {
+                steps.add(one.find("step"), scalars, "param_state " + member_text(key));
+            }
         }
     }
 }

@@ -327,9 +327,8 @@ const PickleValue& only_element_of(const PickleValue& root) {
 void require_no_part(const TorchFile& file, const PickleValue& state) {
     IgnoredRows rows;
     ModelValues values(file, rows);
-    for (std::size_t i = 0; i < state.pair_count(); ++i) {
-        values.require_no_part(state.key(i).text(), state.value(i),
-                               [](std::string_view /*name*/) { return false; });
+    for (const auto& [key, value] : state.pairs()) {
+        values.require_no_part(key.text(), value, [](std::string_view /*name*/) { return false; });
     }
 }
 

@@ -78,8 +78,8 @@ void for_each_part(const PickleValue& value, const Add& add) {
             add(part);
         }
     }
-    for (std::size_t i = 0; i < value.pair_count(); ++i) {
-        add(&value.value(i));
+    for (const auto& [key, part] : value.pairs()) {
+        add(&part);
     }
 }
 

@@ -219,8 +219,8 @@ void require_members(const PickleValue& state, const Members& members) {
     for (const auto& group : members) {
         known.insert(group.begin(), group.end());
     }
-    for (std::size_t i = 0; i < state.pair_count(); ++i) {
-        const std::string name = member_text(state.key(i));
+    for (const auto& [key, value] : state.pairs()) {
+        const std::string name = member_text(key);
         if (known.extract(name).empty()) {
             refuse_number("the optimizer has states of number " + printable(name) +
                           (std::ranges::any_of(members,

@@ -76,12 +76,12 @@ std::optional<json> mapping_of(const PickleValue& value, const ScalarReader& sca
                                std::size_t& n_values, int depth) {
     require_few(value);
     json mapping = json::object();
-    for (std::size_t i = 0; i < value.pair_count(); ++i) {
-        auto one = json_of(value.value(i), scalars, n_values, depth + 1);
-        if (value.key(i).kind != PickleKind::text || !one) {
+    for (const auto& [key, part] : value.pairs()) {
+        auto one = json_of(part, scalars, n_values, depth + 1);
+        if (key.kind != PickleKind::text || !one) {
             return std::nullopt;
         }
-        mapping[printable(value.key(i).text())] = std::move(*one);
+        mapping[printable(key.text())] = std::move(*one);
     }
     return mapping;
 }
@@ -128,6 +128,23 @@ bool is_of_members(std::string_view name) {
     return name.empty() || name == "params" || name == "param_names";
 }
 
+/// What `read` has words for of the entries of a mapping, but for what names members.
+catalogue::Settings read_settings(const PickleValue& mapping, const ScalarReader& scalars,
+                                  std::size_t& n_values, decltype(named_setting)& read) {
+    catalogue::Settings settings;
+    require_few(mapping);
+    for (const auto& [key, value] : mapping.pairs()) {
+        const std::string_view name = key.text();
+        if (is_of_members(name)) {
+            continue;
+        }
+        if (auto text = read(name, value, scalars, n_values)) {
+            settings[printable(name)] = std::move(*text);
+        }
+    }
+    return settings;
+}
+
 }  // namespace
 
 std::optional<std::string> json_text(const PickleValue& value, const ScalarReader& scalars) {
@@ -148,18 +165,8 @@ std::optional<std::string> group_setting(std::string_view name, const PickleValu
 }
 
 catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars) {
-    catalogue::Settings settings;
     std::size_t n_values = 0;
-    require_few(mapping);
-    for (std::size_t i = 0; mapping.is_mapping() && i < mapping.pair_count(); ++i) {
-        const std::string_view name = mapping.key(i).text();
-        auto text = is_of_members(name) ? std::nullopt
-                                        : named_setting(name, mapping.value(i), scalars, n_values);
-        if (text) {
-            settings[printable(name)] = std::move(*text);
-        }
-    }
-    return settings;
+    return read_settings(mapping, scalars, n_values, named_setting);
 }
 
 std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
@@ -174,17 +181,7 @@ std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
                                 in_words(group->kind),
                             "copy the file again, or " + std::string(kWeightsOnly));
             }
-            require_few(*group);
-            catalogue::Settings& settings = groups.emplace_back().settings;
-            for (std::size_t i = 0; i < group->pair_count(); ++i) {
-                const std::string_view name = group->key(i).text();
-                auto text = is_of_members(name)
-                                ? std::nullopt
-                                : group_setting(name, group->value(i), scalars, n_values);
-                if (text) {
-                    settings[printable(name)] = std::move(*text);
-                }
-            }
+            groups.push_back({read_settings(*group, scalars, n_values, group_setting), {}});
         }
     }
     return groups;

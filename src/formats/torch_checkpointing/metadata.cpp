@@ -98,9 +98,8 @@ class SavedReader {
     }
 
     void add_files(const PickleValue& layouts, const std::string& name, SavedItem& item) {
-        for (std::size_t i = 0; i < layouts.pair_count(); ++i) {
-            const Index rank = read_count(layouts.key(i), "a rank of rank_to_layout_info");
-            const PickleValue& layout = layouts.value(i);
+        for (const auto& [number, layout] : layouts.pairs()) {
+            const Index rank = read_count(number, "a rank of rank_to_layout_info");
             if (rank >= saved_.world) {
                 refuse_saved("has a file of rank " + std::to_string(rank) + ", world_size is " +
                              std::to_string(saved_.world));
