@@ -186,9 +186,7 @@ void OptimizerReader::put_tensor(const Setting& setting,
     auto* const at = find_value(stored, setting.stored_as);
     const auto text = at == nullptr ? std::nullopt : text_of_tensor(*at, input);
     if (!text) {
-        throw Error(ErrorCode::corrupt,
-                    "the file holds no single number called " + printable(setting.stored_as),
-                    "copy the file again, or " + std::string(kWeightsOnly));
+        refuse_said("the file holds no single number called " + printable(setting.stored_as));
     }
     if (!setting.owner) {
         (parse_index(setting.group) ? numbered_ : named_)[setting.group][setting.option] = *text;

@@ -41,11 +41,9 @@ void name_by_numbers(const FileContent& content, const Members& numbers,
         if (content.n_model_ranks.value_or(1) > 1) {
             return;
         }
-        throw Error(ErrorCode::corrupt,
-                    "the optimizer's groups have " + counted(group_of.size(), "number") +
-                        ", its model states " + counted(content.parameters.size(), "parameter") +
-                        " in " + counted(content.group_sizes.size(), "group"),
-                    "copy the file again, or " + std::string(kWeightsOnly));
+        refuse_said("the optimizer's groups have " + counted(group_of.size(), "number") +
+                    ", its model states " + counted(content.parameters.size(), "parameter") +
+                    " in " + counted(content.group_sizes.size(), "group"));
     }
     std::size_t next = 0;
     for (const std::size_t list : indices(content.group_sizes)) {

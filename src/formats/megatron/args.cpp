@@ -69,7 +69,7 @@ std::string argument_text(const PickleValue& value, const ScalarReader& scalars,
         return *text;
     }
     const PickleValue& bare = unwrapped(value);
-    if (bare.kind == PickleKind::tuple || bare.kind == PickleKind::list) {
+    if (bare.is_list()) {
         std::string text;
         for (const PickleValue* element : bare.elements()) {
             text += text.empty() ? "" : ", ";
@@ -96,12 +96,11 @@ std::string argument_text(const PickleValue& value, const ScalarReader& scalars,
 /// Calls `take` with the name and the value of each argument.
 template <typename Take>
 void for_each_argument(const PickleValue& args, const Take& take) {
-    const PickleValue* attributes = attributes_of(unwrapped(args));
-    const std::size_t n_pairs = attributes == nullptr ? 0 : attributes->pair_count();
-    for (std::size_t i = 0; i < n_pairs; ++i) {
-        const PickleValue& key = attributes->key(i);
-        if (key.kind == PickleKind::text && key.text().size() <= kLongestText) {
-            take(std::string(key.text()), attributes->value(i));
+    if (const PickleValue* const attributes = attributes_of(unwrapped(args))) {
+        for (const auto& [key, value] : attributes->pairs()) {
+            if (key.kind == PickleKind::text && key.text().size() <= kLongestText) {
+                take(std::string(key.text()), value);
+            }
         }
     }
 }
@@ -223,9 +222,13 @@ bool has_other_tokenizer(const StatedConfig& claims) {
            at->find("Multimodal") == std::string::npos;
 }
 
+bool is_claimed(const StatedConfig& claims, const std::string& key, std::string_view value) {
+    auto* const at = find_value(claims, key);
+    return at != nullptr && *at == value;
+}
+
 bool shares_embeddings(const StatedConfig& claims) {
-    auto* const at = find_value(claims, "untie_embeddings_and_output_weights");
-    return at != nullptr && *at == kFalse;
+    return is_claimed(claims, "untie_embeddings_and_output_weights", kFalse);
 }
 
 }  // namespace shardweld::formats::megatron

@@ -28,6 +28,10 @@ catalogue::StatedConfig claims_of_run_config(std::string_view text);
 /// An integer claim; nullopt when it is absent or no whole number.
 std::optional<Index> number_claim(const catalogue::StatedConfig& claims, std::string_view key);
 
+/// Whether a claim is there and has this value.
+bool is_claimed(const catalogue::StatedConfig& claims, const std::string& key,
+                std::string_view value);
+
 /// All arguments that every rank's file must agree on, those without a value ("None") and lists
 /// included: all but what a rank has for itself (its number, device, host, times and places).
 catalogue::StatedConfig common_args(const PickleValue& args, const ScalarReader& scalars);

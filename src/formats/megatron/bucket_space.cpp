@@ -413,26 +413,17 @@ void require_same(const Buffers& first, const State& state, const Buffers& buffe
 }  // namespace
 
 std::optional<BucketKey> bucket_key(std::string_view key) {
-    BucketKey found;
-    if (const auto chain =
-            key.starts_with("chained_") ? take_number("chained_", key) : std::optional(Index{-1})) {
-        found.chain = *chain;
-    } else {
-        return std::nullopt;
-    }
-    const auto group = take_number("optimizer.distributed.dp_group_idx_", key);
+    const auto chain =
+        key.starts_with("chained_") ? take_number("chained_", key) : std::optional(Index{-1});
+    const auto group =
+        chain ? take_number("optimizer.distributed.dp_group_idx_", key) : std::nullopt;
     const auto buffer = group ? take_number("gbuf_idx_", key) : std::nullopt;
     const auto types = buffer ? take_word("dtype_", ".bucket_idx_", key) : std::nullopt;
     const auto bucket = types ? take_number("", key) : std::nullopt;
     if (!bucket || key.empty() || has_part(key, '.')) {
         return std::nullopt;
     }
-    found.group = *group;
-    found.buffer = *buffer;
-    found.types = *types;
-    found.bucket = *bucket;
-    found.state = key;
-    return found;
+    return BucketKey{*chain, *group, *buffer, *types, *bucket, key};
 }
 
 void carve_buckets(Catalogue& catalogue) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <optional>
 #include <utility>
 
@@ -159,7 +158,7 @@ std::vector<std::string> metadata_files(const Location& location, const char* fi
     if (io::is_file(location.directory / kCommonFile)) {
         files.emplace_back(kCommonFile);
     }
-    std::ranges::move(claims_files(location), std::back_inserter(files));
+    append_all(files, claims_files(location));
     return files;
 }
 
@@ -231,12 +230,12 @@ StateScan scan_beside(const Location& location, const std::string& file) {
                                : StateScan{scan_claims(path.lexically_normal())};
 }
 
-std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key) {
+std::optional<RowName> ignored_row(std::string_view key) {
     if (const std::string_view training = training_key(key); !training.empty()) {
-        return std::pair(std::string(training) + "*", std::string("training state"));
+        return RowName(std::string(training) + "*", "training state");
     }
     if (key.ends_with("._extra_state") || has_part(key, "._extra_state/")) {
-        return std::pair(std::string("*._extra_state*"), std::string("Transformer Engine state"));
+        return RowName("*._extra_state*", "Transformer Engine state");
     }
     return std::nullopt;
 }

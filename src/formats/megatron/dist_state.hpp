@@ -13,6 +13,7 @@
 #include "catalogue/catalogue.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
+#include "formats/shared/file_scan.hpp"
 #include "formats/shared/scalar_value.hpp"
 #include "formats/typed_scan.hpp"
 
@@ -101,7 +102,7 @@ void add_global_facts(catalogue::Catalogue& out);
 void note_unchecked(catalogue::Catalogue& out);
 
 /// Pattern and reason under which a key is left aside; nullopt for model tensors.
-std::optional<std::pair<std::string, std::string>> ignored_row(std::string_view key);
+std::optional<RowName> ignored_row(std::string_view key);
 
 /// Whether a key that is none of these names something in a module, and not what Megatron keeps for
 /// itself: "decoder.final_layernorm.weight", not "iteration".

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <span>
 #include <string>
 
 #include "catalogue/tensor.hpp"
@@ -83,17 +84,13 @@ void put_at(catalogue::Coordinates& place, Meaning meaning, Index value) {
     }
 }
 
-int size_along(const std::vector<catalogue::Coordinates>& places,
-               int catalogue::Coordinates::*axis) {
-    int size = 1;
-    for (const auto& place : places) {
-        size = std::max(size, place.*axis + 1);
-    }
-    return size;
-}
-
 // The stated size, or the number of ranks seen.
-int agreed_size(const char* what, int seen, const StatedSizes& stated) {
+int agreed_size(const char* what, const std::vector<catalogue::Coordinates>& places,
+                int catalogue::Coordinates::*axis, const StatedSizes& stated) {
+    int seen = 1;
+    for (const auto& place : places) {
+        seen = std::max(seen, place.*axis + 1);
+    }
     const Index size = stated_or(stated, what, seen);
     require_at_most(std::string(what) + " size", seen, size, "args");
     return to_int(size, "a parallel size");
@@ -145,12 +142,13 @@ void require_complete(const Grid& grid, const Meanings& meanings, const std::str
     if (missing.empty()) {
         return;
     }
-    std::string text;
-    const std::string name = file.substr(file.find('/'));
-    for (std::size_t i = 0; i < std::min(missing.size(), kMostMissingShown); ++i) {
-        text += (i == 0 ? "" : ", ") + directory_name(missing[i], meanings) + printable(name);
-    }
-    throw files_missing("rank files are missing: " + text +
+    const std::string name = printable(file.substr(file.find('/')));
+    const auto shown = std::span(missing).first(std::min(missing.size(), kMostMissingShown));
+    throw files_missing("rank files are missing: " +
+                        joined(shown, ", ",
+                               [&](const catalogue::Coordinates& place) {
+                                   return directory_name(place, meanings) + name;
+                               }) +
                         (missing.size() > kMostMissingShown ? " and more" : "") +
                         " (the run had tp " + std::to_string(grid.tp) + ", pp " +
                         std::to_string(grid.pp) + ", ep " + std::to_string(grid.ep) + ", etp " +
@@ -208,9 +206,9 @@ Grid arrange(const std::vector<std::string>& files, const StatedSizes& stated) {
         grid.places.push_back(place);
         grid.extra.push_back(meanings[1] == Meaning::data && name.fields[2] != 0);
     }
-    grid.tp = agreed_size("tp", size_along(grid.places, &catalogue::Coordinates::tp), stated);
-    grid.pp = agreed_size("pp", size_along(grid.places, &catalogue::Coordinates::pp), stated);
-    grid.ep = agreed_size("ep", size_along(grid.places, &catalogue::Coordinates::ep), stated);
+    grid.tp = agreed_size("tp", grid.places, &catalogue::Coordinates::tp, stated);
+    grid.pp = agreed_size("pp", grid.places, &catalogue::Coordinates::pp, stated);
+    grid.ep = agreed_size("ep", grid.places, &catalogue::Coordinates::ep, stated);
     // Megatron's default: experts are split like everything else.
     grid.etp = to_int(stated_or(stated, "etp", grid.tp), "a parallel size");
     require_expressible(grid);

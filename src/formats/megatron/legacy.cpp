@@ -3,9 +3,7 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
-#include <numeric>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -61,15 +59,11 @@ void require_agreeing_args(const Location& location, const std::string& a, const
     require_agreement(args_of(a), a, args_of(b), b);
 }
 
-std::optional<Index> fact_of(const Catalogue& scan, const std::string& name) {
-    return copy_of(find_value(scan.facts, name));
-}
-
 // Fact `name` of all scans; Error(mismatch) naming two files that differ.
 std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std::string& name) {
     catalogue::Claims<std::optional<Index>> claims;
     for (const auto& [scan, state] : scans) {
-        claims.agree(name, fact_of(scan, name), scan.files.front().path);
+        claims.agree(name, copy_of(find_value(scan.facts, name)), scan.files.front().path);
     }
     return *claims.find(name);
 }
@@ -132,9 +126,8 @@ void require_same_args(const Location& location, const std::vector<StateScan>& s
 
 void add_shards(std::vector<StateScan> scans, const Grid& grid, Catalogue& out) {
     Assembler all(out);
-    out.shards.reserve(std::accumulate(
-        scans.begin(), scans.end(), std::size_t{0},
-        [](std::size_t sum, const StateScan& scan) { return sum + scan.told.shards.size(); }));
+    out.shards.reserve(
+        add_up(scans, [](const StateScan& scan) { return scan.told.shards.size(); }));
     for (const std::size_t i : indices(scans)) {
         all.add_scan(scans[i].told);
         for (auto& shard : scans[i].told.shards) {
@@ -333,7 +326,7 @@ const Format legacy_format = of_megatron({
     .scan_list =
         [](const Location& location) {
             std::vector<std::string> files = location.shard_files;
-            std::ranges::move(claims_files(location), std::back_inserter(files));
+            append_all(files, claims_files(location));
             return files;
         },
     .scan = scan_typed<FileState, scan_any>,

@@ -55,8 +55,7 @@ Index number_in(const catalogue::StatedConfig& claims, const char* name, Index o
 std::optional<Index> closing_size(const catalogue::StatedConfig& claims) {
     constexpr Index kLeast = 40'000'000;
     constexpr Index kOfEachRank = 1'000'000;
-    auto* const overlap = find_value(claims, "overlap_grad_reduce");
-    if (overlap == nullptr || *overlap != "true") {
+    if (!is_claimed(claims, "overlap_grad_reduce", "true")) {
         return std::nullopt;
     }
     const Index ranks = checked_mul(number_in(claims, "data_parallel_size", 1),

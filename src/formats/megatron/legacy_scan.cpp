@@ -1,5 +1,6 @@
 #include "legacy_scan.hpp"
 
+#include <span>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -100,11 +101,8 @@ class LegacyScan {
 
     // The shards of one model are those from `first` on.
     void require_distinct_names(std::size_t first) const {
-        std::vector<std::string_view> names;
-        for (std::size_t i = first; i < out_.shards.size(); ++i) {
-            names.push_back(out_.shards[i].name);
-        }
-        formats::require_distinct(names);
+        formats::require_distinct(collect_list<std::string_view>(
+            std::span(out_.shards).subspan(first), &catalogue::Shard::name));
     }
 
     const TorchFile& file_;

@@ -33,28 +33,6 @@ constexpr std::string_view kExperts = ".experts.";
 constexpr const char* kMergeThere =
     "merge the adapter into the model with the framework that trained it and save that";
 
-/// What the names of tensors or shards tell of an adapter.
-struct FoundFactors {
-    std::set<Index> ranks;  ///< by B, whose columns nothing cuts
-    bool is_there = false;
-    bool is_only = true;
-
-    template <typename Item>
-    void add(const std::vector<Item>& items) {
-        for (const Item& item : items) {
-            const std::string& name = item.name;
-            if (!is_of_adapter(name)) {
-                is_only = false;
-                continue;
-            }
-            is_there = true;
-            if (name.ends_with(kUp) && !item.shape.empty()) {
-                ranks.insert(item.shape.back());
-            }
-        }
-    }
-};
-
 /// The rows at which pieces begin.
 std::set<Index> row_begins(const catalogue::Tensor& tensor) {
     return collect_set(tensor.pieces, [&](const catalogue::Piece& piece) {
@@ -179,14 +157,25 @@ bool is_of_adapter(std::string_view name) {
 void note_adapter(catalogue::Catalogue& out) {
     name_bare_factors(out.tensors);
     name_bare_factors(out.shards);
-    FoundFactors found;
-    found.add(out.tensors);
-    found.add(out.shards);
-    if (!found.is_there) {
+    std::set<Index> ranks;  // by B, whose columns nothing cuts
+    bool is_there = false;
+    bool is_only = true;
+    const auto look = [&](const auto& item) {
+        const std::string& name = item.name;
+        const bool is_adapters = is_of_adapter(name);
+        is_there = is_there || is_adapters;
+        is_only = is_only && is_adapters;
+        if (is_adapters && name.ends_with(kUp) && !item.shape.empty()) {
+            ranks.insert(item.shape.back());
+        }
+    };
+    std::ranges::for_each(out.tensors, look);
+    std::ranges::for_each(out.shards, look);
+    if (!is_there) {
         return;
     }
-    out.facts[kLoraRank] = found.ranks.size() == 1 ? *found.ranks.begin() : 0;
-    if (found.is_only) {
+    out.facts[kLoraRank] = ranks.size() == 1 ? *ranks.begin() : 0;
+    if (is_only) {
         out.facts[kLoraOnly] = 1;
     }
     note_row_order(out);
@@ -223,14 +212,8 @@ namespace {
 constexpr std::string_view kWrapped = ".to_wrap.";
 
 std::string_view without_wrappers_in_front(std::string_view key) {
-    for (bool again = true; again;) {
-        again = false;
-        for (const std::string_view wrapper : {"model.", "module."}) {
-            if (key.starts_with(wrapper)) {
-                key.remove_prefix(wrapper.size());
-                again = true;
-            }
-        }
+    while (key.starts_with("model.") || key.starts_with("module.")) {
+        key.remove_prefix(key.find('.') + 1);
     }
     return key;
 }
@@ -255,9 +238,7 @@ bool holds_feed_forward(std::string_view text) {
 
 std::string model_name(std::string_view key) {
     std::string name = without_peft(std::string(without_wrappers_in_front(key)));
-    for (auto at = name.find(kWrapped); at != std::string::npos; at = name.find(kWrapped, at)) {
-        name.erase(at, kWrapped.size() - 1);
-    }
+    remove_part(name, kWrapped);
     return name;
 }
 

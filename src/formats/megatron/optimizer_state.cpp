@@ -8,7 +8,6 @@
 #include "core/text.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/hints.hpp"
-#include "formats/shared/moment_hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
 #include "formats/shared/settings.hpp"
 #include "layout/box.hpp"
@@ -43,8 +42,14 @@ constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kStates =
      {"exp_avg", catalogue::kMoment},
      {"exp_avg_sq", catalogue::kSquaredMoment}}};
 
-bool is_megatron_state(std::string_view state) {
-    return std::ranges::count(kStates, state, [](const auto& one) { return one.first; }) > 0;
+/// The state that Megatron calls so; "": none.
+std::string_view state_named(std::string_view name) {
+    auto* const known = find_item(kStates, name, [](const auto& one) { return one.first; });
+    return known == nullptr ? std::string_view() : known->second;
+}
+
+bool is_taken(std::string_view state, TakenState taken) {
+    return taken == TakenState::all || (taken == TakenState::master && state == catalogue::kMaster);
 }
 
 /// Behind "chained_3.".
@@ -56,30 +61,26 @@ std::string_view without_chain(std::string_view key) {
     return is_chained ? key.substr(dot + 1) : key;
 }
 
-/// The optimizers that a common state tells of: one, or several by their numbers.
-struct ToldState {
-    const PickleValue* optimizer = nullptr;
-    const PickleValue* whole = nullptr;  ///< that it is in
-};
-std::vector<ToldState> optimizers_in(const PickleValue& state) {
-    std::vector<ToldState> found;
-    const auto add = [&](const PickleValue& one) {
+/// Calls `visit` with each optimizer that a common state tells of, one or several by their numbers,
+/// and what it is in.
+template <typename Visit>
+void each_optimizer(const PickleValue& state, const Visit& visit) {
+    const auto look = [&](const PickleValue& one) {
         const PickleValue* const inner = one.is_mapping() ? one.find("optimizer") : nullptr;
         if (inner != nullptr && inner->is_mapping()) {
-            found.push_back({inner, &one});
+            visit(*inner, one);
         }
         return inner != nullptr;
     };
-    std::ranges::for_each(state.elements(), [&](const PickleValue* one) { add(*one); });
-    if (!state.is_mapping() || add(state)) {
-        return found;
+    std::ranges::for_each(state.elements(), [&](const PickleValue* one) { look(*one); });
+    if (!state.is_mapping() || look(state)) {
+        return;
     }
     for (const auto& [key, value] : state.pairs()) {
         if (key.kind == PickleKind::integer) {
-            add(value);
+            look(value);
         }
     }
-    return found;
 }
 
 /// The steps that an optimizer states: of its groups; without a distributed optimizer one of all
@@ -172,23 +173,22 @@ void unflatten(Tensor& tensor, const Tensor& parameter) {
 }  // namespace
 
 std::string_view known_state(std::string_view name, std::string_view key, TakenState taken) {
-    auto* const known = find_item(kStates, name, [](const auto& one) { return one.first; });
-    if (known == nullptr && taken == TakenState::all) {
+    const std::string_view known = state_named(name);
+    if (known.empty() && taken == TakenState::all) {
         throw Error(ErrorCode::unsupported,
                     "the optimizer keeps " + printable(name) + " (" + printable(key) +
                         "), which is none of Adam's states: param, exp_avg, exp_avg_sq",
                     kMastersOrWeights);
     }
-    return known == nullptr ? std::string_view() : known->second;
+    return known;
 }
 
 namespace {
 
 /// Whether a state is asked for, by Megatron's name.
 bool is_asked_for(std::string_view name, TakenState taken) {
-    auto* const known = find_item(kStates, name, [](const auto& one) { return one.first; });
-    return known != nullptr && (taken == TakenState::all || (taken == TakenState::master &&
-                                                             known->second == catalogue::kMaster));
+    const std::string_view known = state_named(name);
+    return !known.empty() && is_taken(known, taken);
 }
 
 }  // namespace
@@ -217,11 +217,7 @@ void require_no_state(std::string_view key, TakenState taken) {
 }
 
 State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out) {
-    if (taken == TakenState::weights ||
-        (taken == TakenState::master && name != catalogue::kMaster)) {
-        return nullptr;
-    }
-    return &state_called(name, out);
+    return is_taken(name, taken) ? &state_called(name, out) : nullptr;
 }
 
 std::optional<StateKey> state_key(std::string_view key, TakenState taken) {
@@ -243,8 +239,8 @@ std::optional<StateKey> state_key(std::string_view key, TakenState taken) {
     }
     rest.remove_prefix(kOfState.size());
     const std::size_t dot = rest.find('.');
-    if (taken == TakenState::all && is_megatron_state(rest.substr(rest.rfind('.') + 1)) &&
-        !is_megatron_state(rest.substr(0, dot))) {
+    if (taken == TakenState::all && !state_named(rest.substr(rest.rfind('.') + 1)).empty() &&
+        state_named(rest.substr(0, dot)).empty()) {
         throw Error(ErrorCode::unsupported,
                     "the optimizer's states have the names of Megatron's fsdp_dtensor (" +
                         printable(key) + "), which are not read",
@@ -267,11 +263,11 @@ void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
     StepClaims steps;
     const PickleValue* const state = root.find("optimizer");
     if (state != nullptr) {
-        for (const ToldState& one : optimizers_in(*state)) {
-            auto groups = groups_of(one.optimizer->find("param_groups"), scalars);
-            add_steps(*one.optimizer, *one.whole, scalars, groups, steps);
+        each_optimizer(*state, [&](const PickleValue& optimizer, const PickleValue& whole) {
+            auto groups = groups_of(optimizer.find("param_groups"), scalars);
+            add_steps(optimizer, whole, scalars, groups, steps);
             append_all(out.groups, std::move(groups));
-        }
+        });
         out.form = form_of(*state);
         out.doubt = out.form == "fully_reshardable" ? kShifted : "";
     }
@@ -280,10 +276,8 @@ void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
     const PickleValue* const iteration = root.find("iteration");
     const auto stated = iteration == nullptr ? std::nullopt : json_text(*iteration, scalars);
     if (iteration != nullptr && (!stated || !whole_number(*stated))) {
-        throw Error(ErrorCode::corrupt,
-                    "the iteration is " + printable(stated.value_or(in_words(iteration->kind))) +
-                        ", which is no whole number from 0 on",
-                    "copy the file again, or " + std::string(kWeightsOnly));
+        refuse_said("the iteration is " + printable(stated.value_or(in_words(iteration->kind))) +
+                    ", which is no whole number from 0 on");
     }
     if (const PickleValue* const scheduler = root.find("opt_param_scheduler")) {
         out.scheduler = settings_of(*scheduler, scalars);

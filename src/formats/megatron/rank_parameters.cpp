@@ -9,6 +9,7 @@
 #include "layout/patch.hpp"
 #include "shardweld/error.hpp"
 
+#include "args.hpp"
 #include "parameter_order.hpp"
 
 namespace shardweld::formats::megatron {
@@ -70,11 +71,6 @@ void add_part(std::string name, RankPart part, RankParameters& out) {
     out.parts.push_back(std::move(part));
 }
 
-bool is_true(const catalogue::StatedConfig& claims, const char* name) {
-    auto* const at = find_value(claims, name);
-    return at != nullptr && *at == "true";
-}
-
 std::string in_layer(const Tensor& tensor, Index layer) {
     return "layer " + std::to_string(layer) + "'s " + tensor.name;
 }
@@ -82,9 +78,8 @@ std::string in_layer(const Tensor& tensor, Index layer) {
 }  // namespace
 
 ModelParameters::ModelParameters(const catalogue::Catalogue& model) {
-    auto* const grouped = find_value(model.claims, "moe_grouped_gemm");
-    has_grouped_experts_ = grouped == nullptr || *grouped != "false";
-    if (is_true(model.claims, "mla_down_proj_fusion")) {
+    has_grouped_experts_ = !is_claimed(model.claims, "moe_grouped_gemm", "false");
+    if (is_claimed(model.claims, "mla_down_proj_fusion", "true")) {
         refuse_order("self_attention.linear_qkv_down_proj");
     }
     stored_.reserve(model.tensors.size());  // layers point into it

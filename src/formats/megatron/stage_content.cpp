@@ -98,12 +98,6 @@ std::unordered_map<SharedText, LayerSpan> spans_of(const std::vector<Shard>& sha
     return spans;
 }
 
-struct Ends {
-    Spans layers;  ///< by stack: "decoder."
-    Spans norms;   ///< by stack
-    std::optional<LayerSpan> embedding;
-};
-
 bool is_last_component(std::string_view name, std::string_view end) {
     return name == end || (name.ends_with(end) && name[name.size() - end.size() - 1] == '.');
 }
@@ -116,23 +110,6 @@ std::string_view stack_of_norm(std::string_view name) {
         }
     }
     return {};
-}
-
-Ends ends_of(const std::vector<Shard>& shards) {
-    constexpr std::string_view kLayers = "layers.";
-    Ends ends;
-    for (const auto& [kept, span] : spans_of(shards)) {
-        const std::string_view name = kept;
-        if (const auto layer = split_layer(name)) {
-            add(ends.layers, layer->stack.substr(0, layer->stack.size() - kLayers.size()), span);
-        } else if (is_last_component(name, "embedding.word_embeddings.weight")) {
-            ends.embedding = ends.embedding ? *ends.embedding : span;
-            ends.embedding->add(span);
-        } else if (const auto stack = stack_of_norm(name); !stack.empty()) {
-            add(ends.norms, stack, span);
-        }
-    }
-    return ends;
 }
 
 [[noreturn]] void refuse(const std::string& what, const File& holder, const File& other,
@@ -201,18 +178,32 @@ void require_own_tensors(const std::vector<Shard>& shards, const std::vector<Fil
 }
 
 void require_ends(const std::vector<Shard>& shards, const std::vector<File>& files) {
-    const Ends ends = ends_of(shards);
-    if (ends.layers.size() == 1 && ends.embedding) {
-        const LayerSpan& layers = ends.layers.begin()->second;
-        if (layers.first < ends.embedding->first) {
-            refuse("word embedding", files[ends.embedding->first_file], files[layers.first_file],
+    constexpr std::string_view kLayers = "layers.";
+    Spans all_layers;  // by stack: "decoder."
+    Spans norms;       // by stack
+    std::optional<LayerSpan> embedding;
+    for (const auto& [kept, span] : spans_of(shards)) {
+        const std::string_view name = kept;
+        if (const auto layer = split_layer(name)) {
+            add(all_layers, layer->stack.substr(0, layer->stack.size() - kLayers.size()), span);
+        } else if (is_last_component(name, "embedding.word_embeddings.weight")) {
+            embedding = embedding ? *embedding : span;
+            embedding->add(span);
+        } else if (const auto stack = stack_of_norm(name); !stack.empty()) {
+            add(norms, stack, span);
+        }
+    }
+    if (all_layers.size() == 1 && embedding) {
+        const LayerSpan& layers = all_layers.begin()->second;
+        if (layers.first < embedding->first) {
+            refuse("word embedding", files[embedding->first_file], files[layers.first_file],
                    "before");
         }
     }
-    for (const auto& [stack, norm] : ends.norms) {
-        const auto layers = ends.layers.find(stack);
-        if (layers != ends.layers.end() && layers->second.last > norm.last) {
-            refuse("final norm", files[norm.last_file], files[layers->second.last_file], "behind");
+    for (const auto& [stack, norm] : norms) {
+        auto* const layers = find_value(all_layers, stack);
+        if (layers != nullptr && layers->last > norm.last) {
+            refuse("final norm", files[norm.last_file], files[layers->last_file], "behind");
         }
     }
 }

@@ -159,8 +159,7 @@ StateScan read_index(const Location& location) {
             if (!row && name != kCommonState) {
                 require_no_part(location, place, name);
             }
-            ignored.add(row ? *row : std::pair(printable(name), std::string("not a tensor")), 1,
-                        object.length);
+            ignored.add(row ? *row : RowName(printable(name), "not a tensor"), 1, object.length);
         } else {
             leave_aside_object(location, place, name, ignored);
         }

@@ -82,7 +82,7 @@ Catalogue scan_objects(const Location& location) {
             for (const std::string& file : row ? std::vector<std::string>() : listing.files) {
                 require_no_part(location, object_in(location, key + "/" + file), key);
             }
-            ignored.add(row ? *row : std::pair(printable(key), std::string("not a tensor")),
+            ignored.add(row ? *row : RowName(printable(key), "not a tensor"),
                         std::ssize(listing.files), bytes_of(location, key, listing.files));
         }
     }

@@ -86,24 +86,17 @@ std::vector<Index> extents_of(const json& root, const char* name) {
 }
 
 void require_plain(const json& root) {
-    struct Field {
-        const char* name;
-        bool (*is_plain)(const json& value);
-        const char* expected;
-    };
-    constexpr std::array<Field, 5> kFields = {{
-        {"zarr_format", [](const json& value) { return value == 2; }, "2"},
-        {"compressor", [](const json& value) { return value.is_null(); }, "null"},
-        {"filters", [](const json& value) { return value.empty(); }, "null"},  // null or []
-        {"order", [](const json& value) { return value == "C"; }, "\"C\""},
-        {"dimension_separator", [](const json& value) { return value.is_null() || value == "."; },
-         "\".\""},
-    }};
-    for (const auto& [name, is_plain, expected] : kFields) {
+    const auto require = [&](const char* name, const char* expected, const auto& is_plain) {
         if (const json value = field_of(root, name); !is_plain(value)) {
             refuse(name, value, expected);
         }
-    }
+    };
+    require("zarr_format", "2", [](const json& value) { return value == 2; });
+    require("compressor", "null", [](const json& value) { return value.is_null(); });
+    require("filters", "null", [](const json& value) { return value.empty(); });  // null or []
+    require("order", "\"C\"", [](const json& value) { return value == "C"; });
+    require("dimension_separator", "\".\"",
+            [](const json& value) { return value.is_null() || value == "."; });
 }
 
 // Chunks along each axis: 0 where the array is empty.

@@ -1,12 +1,11 @@
 #include "adam.hpp"
 
 #include <algorithm>
-#include <iterator>
 
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "moment_hints.hpp"
+#include "hints.hpp"
 
 namespace shardweld::formats {
 
@@ -17,10 +16,8 @@ bool is_moment(std::string_view name) {
 }
 
 std::string_view adam_state(std::string_view name, std::string_view key) {
-    for (const std::string_view known : {catalogue::kMoment, catalogue::kSquaredMoment}) {
-        if (name == known) {
-            return known;
-        }
+    if (is_moment(name)) {
+        return name == catalogue::kMoment ? catalogue::kMoment : catalogue::kSquaredMoment;
     }
     throw Error(ErrorCode::unsupported,
                 "the optimizer keeps " + printable(name) + " (" + printable(key) +
@@ -36,17 +33,15 @@ void refuse_state(const std::string& what, const PickleValue& value) {
 }
 
 State& state_called(std::string_view name, catalogue::Optimizer& optimizer) {
-    auto at = std::ranges::find(optimizer.states, name, &State::name);
-    if (at == optimizer.states.end()) {
-        optimizer.states.push_back({std::string(name), {}, {}, {}});
-        at = std::prev(optimizer.states.end());
+    if (auto* const known = find_item(optimizer.states, name, &State::name)) {
+        return *known;
     }
-    return *at;
+    return optimizer.states.emplace_back(State{std::string(name), {}, {}, {}});
 }
 
 void require_both_moments(const catalogue::Optimizer& optimizer) {
     const auto has = [&](std::string_view name) {
-        return std::ranges::count(optimizer.states, name, &State::name) > 0;
+        return find_item(optimizer.states, name, &State::name) != nullptr;
     };
     if (has(catalogue::kMoment) != has(catalogue::kSquaredMoment)) {
         const bool is_first = has(catalogue::kMoment);

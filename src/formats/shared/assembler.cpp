@@ -32,13 +32,9 @@ int compare(const Piece& a, const Piece& b) {
 }
 
 std::string box_text(const Piece& piece) {
-    std::vector<Index> offsets;
-    std::vector<Index> sizes;
-    for (const layout::Axis& axis : piece.patch.axes) {
-        offsets.push_back(axis.lo);
-        sizes.push_back(axis.extent);
-    }
-    return shape_text(sizes) + " at " + shape_text(offsets);
+    const auto& axes = piece.patch.axes;
+    return shape_text(collect_list(axes, &layout::Axis::extent)) + " at " +
+           shape_text(collect_list(axes, &layout::Axis::lo));
 }
 
 std::string path_of(const std::vector<catalogue::File>& files, std::uint32_t file) {

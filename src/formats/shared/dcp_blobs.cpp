@@ -166,17 +166,15 @@ class ShardFile {
 
     // Inside the file, and behind what was read so far.
     void require_place(const Piece& piece) {
-        if (piece.base > file_.size() || piece.storage_bytes > file_.size() - piece.base) {
-            throw Error(ErrorCode::corrupt,
-                        "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
-                            std::to_string(piece.storage_bytes) + "), but the file has " +
-                            std::to_string(file_.size()) + " bytes");
-        }
-        if (piece.base < end_) {
-            throw Error(ErrorCode::corrupt,
-                        "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
-                            std::to_string(piece.storage_bytes) +
-                            "), where another chunk lies, which ends at " + std::to_string(end_));
+        const bool is_inside =
+            piece.base <= file_.size() && piece.storage_bytes <= file_.size() - piece.base;
+        if (!is_inside || piece.base < end_) {
+            throw Error(
+                ErrorCode::corrupt,
+                "a chunk is said to lie at bytes [" + std::to_string(piece.base) + ", +" +
+                    std::to_string(piece.storage_bytes) + "), " +
+                    (is_inside ? "where another chunk lies, which ends at " + std::to_string(end_)
+                               : "but the file has " + std::to_string(file_.size()) + " bytes"));
         }
         end_ = piece.base + piece.storage_bytes;
     }

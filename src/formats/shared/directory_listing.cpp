@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -20,10 +21,6 @@ namespace shardweld::formats {
 namespace {
 
 constexpr std::size_t kMostNamesShown = 20;
-
-bool has(const std::vector<std::string>& names, std::string_view name) {
-    return contains(names, name);
-}
 
 void add_entry(const fs::directory_entry& entry, Listing& listing) {
     // The listing itself tells the kind of all but links, without a request for each.
@@ -56,10 +53,10 @@ bool has_like(const Listing& listing, std::string_view pattern,
 }  // namespace
 
 bool Listing::has_file(std::string_view name) const {
-    return has(files, name);
+    return contains(files, name);
 }
 bool Listing::has_directory(std::string_view name) const {
-    return has(directories, name);
+    return contains(directories, name);
 }
 
 Listing list_directory(const fs::path& directory) {
@@ -98,11 +95,9 @@ const NameRule* rule_for(const std::vector<NameRule>& rules, const Listing& list
 }
 
 std::string name_list(const std::vector<std::string>& names) {
-    std::string text;
     const std::size_t shown = std::min(names.size(), kMostNamesShown);
-    for (std::size_t i = 0; i < shown; ++i) {
-        text += (i == 0 ? "" : ", ") + printable(names[i]);
-    }
+    std::string text = joined(std::span(names).first(shown), ", ",
+                              [](const std::string& name) { return printable(name); });
     if (shown < names.size()) {
         text += " and " + std::to_string(names.size() - shown) + " more";
     }

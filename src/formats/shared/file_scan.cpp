@@ -19,7 +19,7 @@
 
 namespace shardweld::formats {
 
-void IgnoredRows::add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes) {
+void IgnoredRows::add(const RowName& row, Index count, Bytes bytes) {
     catalogue::Ignored& counted = rows_[row];
     counted.count = checked_add(counted.count, count, "things left aside");
     counted.bytes = checked_add_bytes(counted.bytes, bytes, "bytes left aside");

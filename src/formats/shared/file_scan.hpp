@@ -18,16 +18,19 @@ namespace shardweld::formats {
 
 class ScalarReader;
 
+/// Pattern and reason of a row of what is left aside.
+using RowName = std::pair<std::string, std::string>;
+
 /// One row for each pair of pattern and reason.
 class IgnoredRows {
   public:
-    void add(const std::pair<std::string, std::string>& row, Index count, Bytes bytes);
+    void add(const RowName& row, Index count, Bytes bytes);
     /// Adds rows counted elsewhere.
     void add(const std::vector<catalogue::Ignored>& rows);
     [[nodiscard]] std::vector<catalogue::Ignored> rows() const;
 
   private:
-    std::map<std::pair<std::string, std::string>, catalogue::Ignored> rows_;
+    std::map<RowName, catalogue::Ignored> rows_;
 };
 
 /// A catalogue of one file of the location: the file, and what `add` puts there, whose errors name

@@ -14,8 +14,12 @@ using catalogue::require_at_most;
 using catalogue::require_equal;
 /// For states of an optimizer that are not carried over.
 inline constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
+inline constexpr const char* kMastersOrWeights =
+    "take the fp32 masters with --state master, or the weights alone with --state weights";
 inline constexpr const char* kOneSaveOrWeights =
     "copy all files from one save, or take the weights alone with --state weights";
+inline constexpr const char* kCopyAgainOrWeights =
+    "copy the file again, or take the weights alone with --state weights";
 inline constexpr const char* kWhereModel =
     "there is nothing to merge: give the save that holds the model's weights";
 
@@ -31,6 +35,11 @@ inline Error mixed_saves_error(const std::string& what) {
 /// Error(not_found) of files without which the others are no whole checkpoint.
 inline Error files_missing(const std::string& what) {
     return {ErrorCode::not_found, what, kCopyAll};
+}
+
+/// Error(corrupt) of what a file says of an optimizer.
+[[noreturn]] inline void refuse_said(const std::string& what) {
+    throw Error(ErrorCode::corrupt, what, kCopyAgainOrWeights);
 }
 
 }  // namespace shardweld::formats

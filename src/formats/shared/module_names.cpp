@@ -21,14 +21,10 @@ namespace {
 // sentence-transformers' first module, and the name of transformers' model in it.
 constexpr std::string_view kOfSentences = "0.auto_model.";
 
-bool is_among(std::span<const std::string_view> names, std::string_view component) {
-    return contains(names, component);
-}
-
 /// Whether the name is worth the work: false where without_wrappers changes nothing.
 bool may_have_wrappers(std::string_view name) {
     return name.starts_with('_') || name.starts_with("0.") || has_part(name, "._") ||
-           has_part(name, kOfPeft) || is_among(kLeadingWrappers, name.substr(0, name.find('.')));
+           has_part(name, kOfPeft) || contains(kLeadingWrappers, name.substr(0, name.find('.')));
 }
 
 }  // namespace
@@ -52,7 +48,7 @@ std::string without_wrappers(std::string_view name) {
         const std::size_t dot = rest.find('.');
         const std::string_view component = rest.substr(0, dot);
         rest = dot == std::string_view::npos ? std::string_view() : rest.substr(dot + 1);
-        if (!is_among(kWrappers, component) && !(leads && is_among(kLeadingWrappers, component))) {
+        if (!contains(kWrappers, component) && !(leads && contains(kLeadingWrappers, component))) {
             bare.append(bare.empty() ? "" : ".").append(component);
         }
     }

@@ -29,14 +29,8 @@ constexpr const char* kGiveThem =
     "or take the fp32 masters alone with --state master";
 
 [[noreturn]] void refuse_step(const std::string& stated, const std::string& place) {
-    throw Error(ErrorCode::corrupt,
-                "the optimizer's step is " + printable(stated) + " in " + place +
-                    ", which is no whole number from 0 on",
-                "copy the file again, or " + std::string(kWeightsOnly));
-}
-
-std::string step_text(double step) {
-    return std::to_string(static_cast<std::int64_t>(step));
+    refuse_said("the optimizer's step is " + printable(stated) + " in " + place +
+                ", which is no whole number from 0 on");
 }
 
 }  // namespace
@@ -70,7 +64,8 @@ void StepClaims::add(const std::string& text, const std::string& place) {
     if (!stated) {
         refuse_step(text, place);
     }
-    steps_.agree("the optimizer's step", step_text(*stated), place, kOneSaveOrWeights);
+    steps_.agree("the optimizer's step", std::to_string(static_cast<std::int64_t>(*stated)), place,
+                 kOneSaveOrWeights);
     step_ = stated;
 }
 
@@ -166,13 +161,7 @@ std::string member_text(const PickleValue& key) {
     return key.kind == PickleKind::integer ? std::to_string(key.integer) : std::string(key.text());
 }
 
-namespace {
-
-[[noreturn]] void refuse_number(const std::string& what) {
-    throw Error(ErrorCode::corrupt, what, "copy the file again, or " + std::string(kWeightsOnly));
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Members members_in(const PickleValue& groups) {
     Members all;
@@ -183,24 +172,24 @@ Members members_in(const PickleValue& groups) {
         auto& members = all.emplace_back();
         const PickleValue* const keys = group->is_mapping() ? group->find("params") : nullptr;
         if (keys == nullptr || !keys->is_list()) {
-            refuse_number("is no state dict of an optimizer: group " +
-                          std::to_string(all.size() - 1) + " has no params");
+            refuse_said("is no state dict of an optimizer: group " +
+                        std::to_string(all.size() - 1) + " has no params");
         }
         std::int64_t next = 0;
         for (const PickleValue* const key : keys->elements()) {
             members.push_back(member_text(*key));
             const std::string name = printable(members.back());
             if (!known.insert(members.back()).second) {
-                refuse_number("the optimizer's groups have " + name +
-                              " twice: one number names one parameter");
+                refuse_said("the optimizer's groups have " + name +
+                            " twice: one number names one parameter");
             }
             if (key->kind == PickleKind::text) {
                 continue;
             }
             if (key->kind != PickleKind::integer || key->integer < next) {
-                refuse_number("the optimizer's group " + std::to_string(all.size() - 1) + " has " +
-                              (key->kind == PickleKind::integer ? name : in_words(key->kind)) +
-                              " where a number from " + std::to_string(next) + " on belongs");
+                refuse_said("the optimizer's group " + std::to_string(all.size() - 1) + " has " +
+                            (key->kind == PickleKind::integer ? name : in_words(key->kind)) +
+                            " where a number from " + std::to_string(next) + " on belongs");
             }
             next = key->integer + 1;
             behind = std::max(behind, next);
@@ -208,8 +197,8 @@ Members members_in(const PickleValue& groups) {
         }
     }
     if (n_numbers != static_cast<std::size_t>(behind)) {
-        refuse_number("the optimizer's groups have " + std::to_string(n_numbers) +
-                      " numbers, the highest of which is " + std::to_string(behind - 1));
+        refuse_said("the optimizer's groups have " + std::to_string(n_numbers) +
+                    " numbers, the highest of which is " + std::to_string(behind - 1));
     }
     return all;
 }
@@ -222,13 +211,12 @@ void require_members(const PickleValue& state, const Members& members) {
     for (const auto& [key, value] : state.pairs()) {
         const std::string name = member_text(key);
         if (known.extract(name).empty()) {
-            refuse_number("the optimizer has states of number " + printable(name) +
-                          (std::ranges::any_of(members,
-                                               [&](const auto& group) {
-                                                   return std::ranges::count(group, name) > 0;
-                                               })
-                               ? " twice"
-                               : ", which none of its groups has"));
+            refuse_said("the optimizer has states of number " + printable(name) +
+                        (std::ranges::any_of(
+                             members,
+                             [&](const auto& group) { return std::ranges::count(group, name) > 0; })
+                             ? " twice"
+                             : ", which none of its groups has"));
         }
     }
 }
@@ -284,8 +272,8 @@ void require_settings(const Settings& settings, std::size_t group, bool are_need
                 throw Error(ErrorCode::not_found, what + " is not told", kGiveThem);
             }
         } else if (!known.is_one(json::parse(*stated, nullptr, false))) {
-            refuse_number(what + " is " + printable(*stated) +
-                          ", which is no such setting of Adam's");
+            refuse_said(what + " is " + printable(*stated) +
+                        ", which is no such setting of Adam's");
         }
     }
 }
@@ -314,14 +302,14 @@ void require_one_group(const catalogue::Optimizer& optimizer) {
     for (const ParameterGroup& group : optimizer.groups) {
         for (const std::string& name : group.parameters) {
             if (!named.insert(name).second) {
-                refuse_number("the optimizer's groups have " + printable(name) + " twice");
+                refuse_said("the optimizer's groups have " + printable(name) + " twice");
             }
         }
     }
     const auto require = [&](const std::string& name) {
         if (!named.contains(name)) {
-            refuse_number("the optimizer has states of " + printable(name) +
-                          ", which is in none of its groups");
+            refuse_said("the optimizer has states of " + printable(name) +
+                        ", which is in none of its groups");
         }
     };
     for (const catalogue::State& state : optimizer.states) {

@@ -29,10 +29,6 @@ using nlohmann::json;
 
 constexpr Bytes kLargest = 64U << 20U;
 
-[[noreturn]] void refuse(const std::string& what) {
-    throw Error(ErrorCode::corrupt, what, "copy the file again, or " + std::string(kWeightsOnly));
-}
-
 /// What such a file holds at most: it is no table of tensors. More is refused while it is read, for
 /// values take many times the memory of their text.
 class Bounds {
@@ -55,7 +51,8 @@ class Bounds {
 
   private:
     [[noreturn]] static void refuse_many(const std::string& what) {
-        refuse("it has over " + what + ", and a group of an optimizer has some dozens of settings");
+        refuse_said("it has over " + what +
+                    ", and a group of an optimizer has some dozens of settings");
     }
 
     void count_settings(json::parse_event_t event) {
@@ -113,7 +110,7 @@ OptimizerFile parsed(json& root) {
     json& groups = root["groups"];
     for (json& group : groups) {
         if (!groups.is_array() || !group.is_object()) {
-            refuse("its groups are no list of objects");
+            refuse_said("its groups are no list of objects");
         }
         file.said.groups.push_back({settings_in(group), names_in(group, "params")});
     }
@@ -129,7 +126,7 @@ OptimizerFile parsed(json& root) {
         const auto name = root["weights"].get<std::string>();
         file.weights = dtype_from_torch(name);
         if (!file.weights) {
-            refuse("weights are said to be " + printable(name) + ", which is no known type");
+            refuse_said("weights are said to be " + printable(name) + ", which is no known type");
         }
     }
     file.without = names_in(root, "not_in_optimizer");
@@ -151,8 +148,7 @@ std::string contradiction(const catalogue::Settings& said, const catalogue::Sett
 }
 
 [[noreturn]] void refuse_other(const std::string& what) {
-    throw Error(ErrorCode::mismatch, what,
-                "copy all files from one save, or " + std::string(kWeightsOnly));
+    throw Error(ErrorCode::mismatch, what, kOneSaveOrWeights);
 }
 
 void require_same_members(std::span<const ParameterGroup> said,
@@ -214,11 +210,11 @@ OptimizerFile file_of(const std::string& text) {
     try {
         auto root = bounded_json(text);
         if (!root.is_object()) {
-            refuse("it is no JSON object");
+            refuse_said("it is no JSON object");
         }
         return parsed(root);
     } catch (const json::exception& /*error*/) {
-        refuse("it is not what reshape writes: a value is of another kind");
+        refuse_said("it is not what reshape writes: a value is of another kind");
     }
 }
 

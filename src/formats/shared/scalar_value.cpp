@@ -25,6 +25,7 @@ constexpr int kMostWrappers = 4;
 struct ElementType {
     char kind = 0;
     std::size_t bytes = 0;
+    bool is_big_endian = false;
 };
 
 std::string flag_text(bool value) {
@@ -109,14 +110,8 @@ ElementType element_type(DType dtype) {
     }
 }
 
-/// numpy's dtype object: ("i8", False, True), whose state begins (3, "<").
-struct NumpyType {
-    char kind = 0;
-    std::size_t bytes = 0;
-    bool is_big_endian = false;
-};
-
-std::optional<NumpyType> numpy_type(const PickleValue& dtype) {
+/// What numpy's dtype object says: ("i8", False, True), whose state begins (3, "<").
+std::optional<ElementType> numpy_type(const PickleValue& dtype) {
     const auto arguments = dtype.arguments();
     if (dtype.class_name() != "numpy dtype" || arguments.empty()) {
         return std::nullopt;
@@ -128,8 +123,8 @@ std::optional<NumpyType> numpy_type(const PickleValue& dtype) {
     }
     const PickleValue* const state = dtype.state();
     const bool has_order = state != nullptr && state->elements().size() > 1;
-    return NumpyType{text.front(), static_cast<std::size_t>(*size),
-                     has_order && state->elements()[1]->is_text(">")};
+    return ElementType{text.front(), static_cast<std::size_t>(*size),
+                       has_order && state->elements()[1]->is_text(">")};
 }
 
 /// Code points of four bytes each.
@@ -144,7 +139,7 @@ std::optional<std::string> wide_text(ByteView bytes) {
     return plain_word(text);
 }
 
-std::optional<std::string> numpy_text(const NumpyType& type, std::string_view stored) {
+std::optional<std::string> numpy_text(const ElementType& type, std::string_view stored) {
     const auto raw = std::as_bytes(std::span(stored));
     std::vector<std::byte> bytes(raw.begin(), raw.end());
     if (type.kind == 'U') {
@@ -159,7 +154,7 @@ std::optional<std::string> numpy_text(const NumpyType& type, std::string_view st
     if (type.is_big_endian) {
         std::ranges::reverse(bytes);
     }
-    return element_text({type.kind, type.bytes}, bytes);
+    return element_text(type, bytes);
 }
 
 bool is_numpys(const PickleValue& value, std::string_view function) {
@@ -176,7 +171,7 @@ std::span<const PickleValue* const> array_state(const PickleValue& value) {
 }
 
 /// The element type of a numpy scalar or array; nullopt for everything else.
-std::optional<NumpyType> type_of_numpy(const PickleValue& value) {
+std::optional<ElementType> type_of_numpy(const PickleValue& value) {
     if (is_numpys(value, ".multiarray scalar") && value.arguments().size() == 2) {
         return numpy_type(*value.arguments()[0]);
     }

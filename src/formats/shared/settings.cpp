@@ -176,10 +176,8 @@ std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
     if (list != nullptr && list->is_list()) {
         for (const PickleValue* const group : list->elements()) {
             if (!group->is_mapping()) {
-                throw Error(ErrorCode::corrupt,
-                            "the optimizer's parameter groups are no dictionaries but " +
-                                in_words(group->kind),
-                            "copy the file again, or " + std::string(kWeightsOnly));
+                refuse_said("the optimizer's parameter groups are no dictionaries but " +
+                            in_words(group->kind));
             }
             groups.push_back({read_settings(*group, scalars, n_values, group_setting), {}});
         }
