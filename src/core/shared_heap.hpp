@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <tuple>
 
 #include "index.hpp"
 
@@ -32,10 +31,6 @@ class SharedHeap {
         std::uint64_t address = 0;
         Bytes size = 0;
         std::uint64_t token = 0;  ///< says that it is this one
-
-        static constexpr auto fields = [](auto& self) {
-            return std::tie(self.process, self.descriptor, self.address, self.size, self.token);
-        };
     };
 
     /// Runs `make`, whose allocations by `new` in this thread lie in a heap of their own, and keeps

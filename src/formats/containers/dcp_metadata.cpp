@@ -367,7 +367,7 @@ void sort_entries(std::vector<Entry>& entries) {
 // planner_data: flattened name -> (text or number, ...).
 void read_paths(const PickleValue& root, DcpMetadata& metadata) {
     const PickleValue* const planner = root.attribute("planner_data");
-    if (planner == nullptr || !planner->is_mapping()) {
+    if (planner == nullptr) {
         return;
     }
     for (const auto& [name, parts] : planner->pairs()) {

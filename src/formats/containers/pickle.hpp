@@ -45,7 +45,11 @@ std::string_view name_of(PickleKind kind);
 std::string in_words(PickleKind kind);
 
 struct PickleObject;
+struct PickleValue;
 class PickleArena;
+
+/// What a container holds, in its order.
+using PickleValues = std::span<const PickleValue* const>;
 
 /// One value; lives as long as its Pickle. Containers hold references, so shared values stay
 /// shared; hostile pickles may hold cycles, so a caller that descends bounds its depth.
@@ -96,17 +100,17 @@ struct PickleValue {
         };
         return IndexRun<decltype(pair_at)>{0, pair_count(), pair_at};
     }
-    /// Last value under a text key of a mapping, or nullptr. Linear.
+    /// Last value under a text key of a mapping; nullptr where there is none. Linear.
     [[nodiscard]] const PickleValue* find(std::string_view name) const;
 
     /// tuple, list, set, an object of one of these classes, or an object that items were appended
     /// to: its elements. Empty for every other kind. torch.Size arrives as a plain tuple.
-    [[nodiscard]] std::span<const PickleValue* const> elements() const;
+    [[nodiscard]] PickleValues elements() const;
 
     /// An object's (REDUCE, NEWOBJ) class or function, its arguments, and the BUILD argument or
     /// nullptr; for other kinds nullptr, empty, nullptr.
     [[nodiscard]] inline const PickleValue* callee() const;
-    [[nodiscard]] std::span<const PickleValue* const> arguments() const;
+    [[nodiscard]] PickleValues arguments() const;
     [[nodiscard]] inline const PickleValue* state() const;
     /// Attribute of an object: looks in its BUILD state; nullptr when absent. Error(corrupt) when
     /// there are more attributes than any object has.
@@ -205,7 +209,7 @@ class Pickle {
     /// Globals outside the known set, "module name", kept as inert values.
     [[nodiscard]] const std::set<std::string>& inert_globals() const { return inert_; }
     /// Every persistent value, in the order of the stream.
-    [[nodiscard]] std::span<const PickleValue* const> persistents() const { return persistents_; }
+    [[nodiscard]] PickleValues persistents() const { return persistents_; }
 
   private:
     friend class PickleMachine;

@@ -10,8 +10,6 @@ namespace shardweld::formats {
 
 namespace {
 
-using Span = std::span<const PickleValue* const>;
-
 // Objects may share their state, so that each look-up can go through all of a file again. Honest
 // objects have dozens of attributes, training arguments hundreds.
 constexpr std::size_t kMostAttributes = 4096;
@@ -20,19 +18,19 @@ bool is_sequence(const PickleValue& value) {
     return value.is_list() || value.kind == PickleKind::set;
 }
 
-Span parts_of(const PickleValue& value) {
+PickleValues parts_of(const PickleValue& value) {
     return {value.parts, value.size};
 }
 
 // What was appended to (`kind`: list) or set on (dict) an object.
-Span extra_of(const PickleValue& value, PickleKind kind) {
+PickleValues extra_of(const PickleValue& value, PickleKind kind) {
     const PickleValue* const extra =
         value.kind == PickleKind::object ? value.object->extra : nullptr;
-    return extra != nullptr && extra->kind == kind ? parts_of(*extra) : Span{};
+    return extra != nullptr && extra->kind == kind ? parts_of(*extra) : PickleValues{};
 }
 
 // Keys and values in turn.
-Span pairs_of(const PickleValue& value) {
+PickleValues pairs_of(const PickleValue& value) {
     return value.kind == PickleKind::dict ? parts_of(value) : extra_of(value, PickleKind::dict);
 }
 
@@ -46,23 +44,24 @@ bool is_sequence_class(std::string_view name) {
 }
 
 // The one sequence that a call was given.
-Span sequence_given(const PickleValue& object) {
-    const Span given = object.arguments();
-    return given.size() == 1 && is_sequence(*given.front()) ? parts_of(*given.front()) : Span{};
+PickleValues sequence_given(const PickleValue& object) {
+    const PickleValues given = object.arguments();
+    return given.size() == 1 && is_sequence(*given.front()) ? parts_of(*given.front())
+                                                            : PickleValues{};
 }
 
 // Python 2 wrote OrderedDict([[key, value], ...]).
-Span pair_list_of(const PickleValue& value) {
+PickleValues pair_list_of(const PickleValue& value) {
     const bool is_old = pairs_of(value).empty() && value.class_name() == "collections OrderedDict";
-    return is_old ? sequence_given(value) : Span{};
+    return is_old ? sequence_given(value) : PickleValues{};
 }
 
 // Element `side` (0 key, 1 value) of pair `i`.
 const PickleValue& pair_part(const PickleValue& mapping, std::size_t i, std::size_t side) {
-    if (const Span pairs = pairs_of(mapping); i < pairs.size() / 2) {
+    if (const PickleValues pairs = pairs_of(mapping); i < pairs.size() / 2) {
         return *pairs[2 * i + side];
     }
-    const Span list = pair_list_of(mapping);
+    const PickleValues list = pair_list_of(mapping);
     if (i >= list.size()) {
         throw Error(ErrorCode::internal, "a pickled mapping has no such pair");
     }
@@ -114,7 +113,7 @@ const PickleValue& PickleValue::value(std::size_t i) const {
 }
 
 const PickleValue* PickleValue::find(std::string_view name) const {
-    const Span pairs = pairs_of(*this);
+    const PickleValues pairs = pairs_of(*this);
     for (std::size_t i = pairs.size(); i > 1; i -= 2) {
         if (pairs[i - 2]->is_text(name)) {
             return pairs[i - 1];
@@ -128,19 +127,19 @@ const PickleValue* PickleValue::find(std::string_view name) const {
     return nullptr;
 }
 
-Span PickleValue::elements() const {
+PickleValues PickleValue::elements() const {
     if (is_sequence(*this)) {
         return parts_of(*this);
     }
-    if (const Span extra = extra_of(*this, PickleKind::list); !extra.empty()) {
+    if (const PickleValues extra = extra_of(*this, PickleKind::list); !extra.empty()) {
         return extra;
     }
     const bool wraps = pairs_of(*this).empty() && is_sequence_class(class_name());
-    return wraps ? sequence_given(*this) : Span{};
+    return wraps ? sequence_given(*this) : PickleValues{};
 }
 
-Span PickleValue::arguments() const {
-    return kind == PickleKind::object ? parts_of(*object->arguments) : Span{};
+PickleValues PickleValue::arguments() const {
+    return kind == PickleKind::object ? parts_of(*object->arguments) : PickleValues{};
 }
 
 const PickleValue* PickleValue::attribute(std::string_view name) const {
@@ -151,7 +150,7 @@ const PickleValue* PickleValue::attribute(std::string_view name) const {
 const PickleValue* PickleValue::find_attribute(std::string_view name) const {
     const PickleValue* const alone = this;
     const bool is_pair = elements().size() == 2;
-    for (const PickleValue* const part : is_pair ? elements() : Span(&alone, 1)) {
+    for (const PickleValue* const part : is_pair ? elements() : PickleValues(&alone, 1)) {
         if (part->pair_count() > kMostAttributes) {
             throw Error(ErrorCode::corrupt, "a pickled object has " +
                                                 std::to_string(part->pair_count()) + " attributes");

@@ -115,8 +115,7 @@ class TorchFile {
     static TorchFile read_archive(RangeReader& reader, bool check_crc);
     static TorchFile read_stream(RangeReader& reader);  // pre-zip
     [[nodiscard]] Record storage_of(const StorageId& id) const;
-    void rebuild(const PickleValue& call, std::span<const PickleValue* const> arguments,
-                 StoredTensor& tensor) const;
+    void rebuild(const PickleValue& call, PickleValues arguments, StoredTensor& tensor) const;
 
     TorchRecords records_;
     std::shared_ptr<Pickle> pickle_;

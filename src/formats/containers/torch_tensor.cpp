@@ -11,8 +11,6 @@ namespace shardweld::formats {
 
 namespace {
 
-using Span = std::span<const PickleValue* const>;
-
 [[noreturn]] void refuse_torch(const std::string& message) {
     throw Error(ErrorCode::unsupported, "torch file: " + message);
 }
@@ -24,7 +22,7 @@ bool is_one_of(std::string_view name, std::initializer_list<std::string_view> na
 /// A pickled call: the function and what it is given.
 struct Call {
     const PickleValue* function = nullptr;
-    Span arguments;
+    PickleValues arguments;
 };
 
 // torch 2.15, torch/_utils.py.
@@ -79,7 +77,7 @@ Call unwrap(const PickleValue& value) {
 // The lazy bits of torch's conj() and of a conjugate's imaginary part: {"conj": True}.
 void refuse_lazy_bits(const PickleValue& metadata) {
     constexpr std::size_t kMostBits = 8;
-    const std::size_t n_bits = metadata.is_mapping() ? metadata.pair_count() : 0;
+    const std::size_t n_bits = metadata.pair_count();
     if (n_bits > kMostBits) {
         fail_torch("a tensor has " + std::to_string(n_bits) + " entries of metadata");
     }
@@ -162,7 +160,8 @@ bool TorchFile::read_tensor(const PickleValue& value, StoredTensor& tensor) cons
     return true;
 }
 
-void TorchFile::rebuild(const PickleValue& function, Span arguments, StoredTensor& tensor) const {
+void TorchFile::rebuild(const PickleValue& function, PickleValues arguments,
+                        StoredTensor& tensor) const {
     const std::string_view name = function.class_name();
     if (!is_plain_tensor(name)) {
         refuse_torch("tensors made by '" + printable(name) +
@@ -194,7 +193,7 @@ void TorchFile::rebuild(const PickleValue& function, Span arguments, StoredTenso
 
 Bytes TorchFile::storage_bytes(const PickleValue& persistent) const {
     const PickleValue* const id = persistent.persistent_id();
-    const auto parts = id == nullptr ? Span{} : id->elements();
+    const auto parts = id == nullptr ? PickleValues{} : id->elements();
     const Record* const record = parts.size() > 2 ? records_.find(parts[2]->text()) : nullptr;
     return record == nullptr ? 0 : record->size;
 }

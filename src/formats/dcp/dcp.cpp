@@ -63,7 +63,7 @@ void leave_object(const Location& location, const DcpMetadata& metadata, const D
             require_no_part(location, place_of(object, metadata), dotted(path),
                             [&](std::string_view known) { return holders.has(known); });
         }
-        ignored.add(row ? *row : std::pair(printable(dotted(path)), std::string("not a tensor")), 1,
+        ignored.add(row ? *row : RowName(printable(dotted(path)), "not a tensor"), 1,
                     object.length);
     }
 }
@@ -98,17 +98,6 @@ std::vector<std::string> metadata_of(const Location& location) {
     return files.empty() ? std::vector{std::string(kMetadata)} : files;
 }
 
-// What reshape could not put into the save itself.
-void add_optimizer_file(const Location& location, bool is_first, Catalogue& out) {
-    // For each rank's metadata, which are held against each other.
-    if (const auto said = read_optimizer_file(location.directory / kOptimizerFile)) {
-        add_said(*said, out.optimizer);
-        if (is_first) {
-            set_written_type(*said, kKeySeparator, out.tensors);
-        }
-    }
-}
-
 Catalogue scan_metadata(const Location& location, const std::string& file) {
     DcpMetadata metadata = DcpMetadata::read(location.directory / file);
     Catalogue out;
@@ -141,7 +130,8 @@ Catalogue scan_metadata(const Location& location, const std::string& file) {
         out.warnings["rows_placed_by_shapes"] = placed_text(placed);
     }
     if (location.state != TakenState::weights) {
-        add_optimizer_file(location, file == metadata_of(location).front(), out);
+        add_optimizer_file(location, file == metadata_of(location).front(), out.optimizer,
+                           out.tensors);
     }
     out.ignored = ignored.rows();
     take_files(location, shards_of(location, file), std::move(metadata.files), out);

@@ -226,7 +226,7 @@ bool is_plain_weight(std::string_view path) {
 
 }  // namespace
 
-std::optional<std::pair<std::string, std::string>> training_state(std::string_view path) {
+std::optional<RowName> training_state(std::string_view path) {
     // Only dictionaries' keys, and the first component of a plain name: parameters may be called
     // anything.
     const std::string_view parent = parent_of(path);
@@ -238,14 +238,13 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
     for (const std::string_view key : split(parent.empty() ? first : parent, kKeySeparator)) {
         pattern.append(pattern.empty() ? "" : ".").append(key);
         if (is_training_key(key)) {
-            return std::pair(printable(pattern) + "*", std::string("training state"));
+            return RowName(printable(pattern) + "*", kTrainingState);
         }
     }
     return std::nullopt;
 }
 
-std::optional<std::pair<std::string, std::string>> training_state(std::string_view path,
-                                                                  const DcpTensor& tensor) {
+std::optional<RowName> training_state(std::string_view path, const DcpTensor& tensor) {
     const std::string_view parent = parent_of(path);
     const auto keys = split(parent.empty() ? first_part(path, '.') : parent, kKeySeparator);
     const bool is_certain = std::ranges::any_of(keys, is_training_only) && !is_plain_weight(path);
@@ -254,8 +253,7 @@ std::optional<std::pair<std::string, std::string>> training_state(std::string_vi
         is_certain || !is_float(tensor.dtype) || !is_large ? training_state(path) : std::nullopt;
     const bool is_number =
         !is_large && !is_tree_name(key_of(path)) && is_training_number(key_of(path));
-    return !row && is_number ? std::pair(printable(dotted(path)), std::string("training state"))
-                             : row;
+    return !row && is_number ? RowName(printable(dotted(path)), kTrainingState) : row;
 }
 
 void WeightHolders::add(std::string_view path) {

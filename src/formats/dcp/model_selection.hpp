@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "formats/containers/dcp_metadata.hpp"
+#include "formats/shared/file_scan.hpp"
 
 namespace shardweld::catalogue {
 struct Catalogue;
@@ -27,12 +28,11 @@ std::string path_name(const std::vector<std::string>& components);
 /// Pattern and reason under which a path is left aside as state of optimizers, schedulers, data
 /// loaders, random generators...; nullopt for all others. A plain name is state only where no
 /// module is called as its first component is, or where it is not called as a weight.
-std::optional<std::pair<std::string, std::string>> training_state(std::string_view path);
+std::optional<RowName> training_state(std::string_view path);
 /// Pattern and reason for a tensor: nullopt also where it is in a dictionary that has the name of a
 /// module, or in none and called as a weight is, so that select_model decides; a single number that
 /// trainers count or measure is their state wherever it is.
-std::optional<std::pair<std::string, std::string>> training_state(std::string_view path,
-                                                                  const DcpTensor& tensor);
+std::optional<RowName> training_state(std::string_view path, const DcpTensor& tensor);
 
 /// The dictionaries in which a model's weights lie, by their tensors.
 class WeightHolders {

@@ -45,18 +45,11 @@ StatesFound states_of(const Location& location) {
 Weights weights_of(const Location& location) {
     const StatesFound found = states_of(location);
     const bool is_split = !found.split.empty() && found.whole.empty();
-    if (location.state != TakenState::weights && location.weights == WeightsFrom::automatic) {
-        return is_split ? Weights::rounded : Weights::model;
-    }
-    switch (location.weights) {
-        case WeightsFrom::master:
-            return Weights::master;
-        case WeightsFrom::model:
-            return is_split ? Weights::rounded : Weights::model;
-        case WeightsFrom::automatic:
-            break;
-    }
-    return found.has_partitions || is_split ? Weights::master : Weights::model;
+    const bool are_masters =
+        location.weights == WeightsFrom::automatic
+            ? location.state == TakenState::weights && (found.has_partitions || is_split)
+            : location.weights == WeightsFrom::master;
+    return are_masters ? Weights::master : is_split ? Weights::rounded : Weights::model;
 }
 
 bool is_scanned(const Location& location, const std::string& file) {

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <span>
-#include <tuple>
 #include <vector>
 
 #include "catalogue/tensor.hpp"
@@ -46,10 +45,6 @@ struct LocalBox {
     std::vector<Index> local;
     std::vector<Index> extent;
     std::uint32_t replica = 0;  ///< 0: no lower rank has it
-
-    static constexpr auto fields = [](auto& self) {
-        return std::tie(self.global, self.local, self.extent, self.replica);
-    };
 };
 
 /// The elements of `run` as pieces of the whole tensor, one or more for each box that they meet.

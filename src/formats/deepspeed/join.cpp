@@ -356,17 +356,15 @@ class ZeroFiles {
     TensorPart part_of(const std::string& name, DType dtype, const std::vector<Index>& local,
                        Index mp, std::uint32_t file) {
         auto* const known = find_value(all_.tensors, name);
-        const bool is_known = known != nullptr;
-        if (is_known) {
+        if (known != nullptr) {
             all_.require_same(*known, {name, dtype, known->tensor.shape, {}}, file);
         }
         JoinRule place = grid_.n_tensor_ranks() == 1 ? whole_rule(local)
                                                      : part_rule(name, ranks_, wholes_shape(name),
                                                                  local, mp, grid_.n_tensor_ranks());
-        if (is_known) {
-            const Assembled& joined = *known;
-            require_equal("the shape of " + name, joined.tensor.shape,
-                          out_.files[joined.files.front()].path, place.shape, model_rank_text(mp));
+        if (known != nullptr) {
+            require_equal("the shape of " + name, known->tensor.shape,
+                          out_.files[known->files.front()].path, place.shape, model_rank_text(mp));
         }
         return {&all_.add({name, dtype, place.shape, {}}, file).tensor, std::move(place.boxes)};
     }

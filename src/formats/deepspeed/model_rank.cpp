@@ -41,36 +41,26 @@ std::optional<ExpertName> parse_expert_name(const std::string& name) {
     return ExpertName{name.substr(0, begin), *number, name.substr(end)};
 }
 
-class ExpertNumbers {
-  public:
-    /// A parameter as every rank calls its own.
-    void add_name(const std::string& name) {
-        if (const auto expert = parse_expert_name(name)) {
-            Index& n_local = n_local_[expert->layer];
-            n_local = std::max(n_local, expert->number + 1);
-        }
-    }
-    /// What files call that parameter of the expert-parallel rank `rank`; nullopt if it is no
-    /// expert's.
-    [[nodiscard]] std::optional<std::string> name_on(Index rank, const std::string& name) const {
-        const auto expert = parse_expert_name(name);
-        if (!expert) {
-            return std::nullopt;
-        }
-        const Index number =
-            checked_mul(rank, n_local_.at(expert->layer), "experts") + expert->number;
-        return expert->layer + std::to_string(number) + expert->rest;
-    }
+/// How many experts a rank has, by what precedes their numbers.
+using ExpertCounts = std::map<std::string, Index>;
 
-  private:
-    std::map<std::string, Index> n_local_;  // by what precedes the number
-};
+/// By the parameters as every rank calls its own.
+ExpertCounts count_experts(const std::vector<FlatParameter>& parameters) {
+    ExpertCounts n_local;
+    for (const FlatParameter& parameter : parameters) {
+        if (const auto expert = parse_expert_name(parameter.name)) {
+            Index& n = n_local[expert->layer];
+            n = std::max(n, expert->number + 1);
+        }
+    }
+    return n_local;
+}
 
 /// The parameter of `file`'s group as the files of experts call it.
-FlatParameter named_on(Index expert_rank, const ExpertNumbers& numbers, const std::string& file,
+FlatParameter named_on(Index expert_rank, const ExpertCounts& n_local, const std::string& file,
                        FlatParameter parameter) {
-    auto name = numbers.name_on(expert_rank, parameter.name);
-    if (!name) {
+    const auto expert = parse_expert_name(parameter.name);
+    if (!expert) {
         const bool is_other_expert = has_part(parameter.name, ".experts.");
         throw Error(
             is_other_expert ? ErrorCode::unsupported : ErrorCode::mismatch,
@@ -78,7 +68,9 @@ FlatParameter named_on(Index expert_rank, const ExpertNumbers& numbers, const st
                 printable(file) + ", as DeepSpeed-MoE's experts are, but is none of them",
             is_other_expert ? "take the model's own weights with --weights model" : kOneSave);
     }
-    parameter.name = *std::move(name);
+    const Index number =
+        checked_mul(expert_rank, n_local.at(expert->layer), "experts") + expert->number;
+    parameter.name = expert->layer + std::to_string(number) + expert->rest;
     return parameter;
 }
 
@@ -146,7 +138,7 @@ Bytes Partitions::stored_bytes() const {
     Bytes bytes = 0;
     for (const auto& [dp, partition] : files_) {
         for (const catalogue::Shard& shard : partition.shards) {
-            bytes += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
+            bytes += catalogue::stored_bytes(shard);
         }
     }
     return bytes;
@@ -276,11 +268,8 @@ void ModelRank::arrange(bool is_split) {
 
 // What is declared once, every expert-parallel rank has for its own experts.
 void ModelRank::expand_groups() {
-    ExpertNumbers numbers;
     auto& parameters = states_.parameters;
-    for (const FlatParameter& parameter : parameters) {
-        numbers.add_name(parameter.name);
-    }
+    const ExpertCounts n_local = count_experts(parameters);
     const std::vector<FlatParameter> declared = std::exchange(parameters, {});
     shapes_.clear();
     std::size_t next = 0;
@@ -294,7 +283,7 @@ void ModelRank::expand_groups() {
             for (std::size_t i = next; i < end; ++i) {
                 parameters.push_back(
                     n_expert == 1 ? declared[i]
-                                  : named_on(rank, numbers, partitions_.first().file, declared[i]));
+                                  : named_on(rank, n_local, partitions_.first().file, declared[i]));
                 shapes_.emplace(parameters.back().name, parameters.back().shape);
             }
             groups_.push_back({group, rank, begin, parameters.size()});

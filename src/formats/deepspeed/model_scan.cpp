@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <map>
 #include <set>
 #include <string>
@@ -132,7 +131,9 @@ class ModuleScan {
         const bool is_kept = options_.keeps_weights && listed_.shapes.contains(name);
         if (stored_.volume() == 0 || (is_taken && !is_kept) ||
             (options_.selection == WeightSelection::buffers && !is_buffer)) {
-            leave_aside(kCopies, stored_.volume() == 0 ? 0 : 1, bytes);
+            if (bytes > 0) {
+                ignored_.add({"*", kCopies}, 1, bytes);
+            }
             return;
         }
         Tensor tensor{name, stored_.dtype, stored_.shape, {piece_of(stored_)}};
@@ -140,12 +141,6 @@ class ModuleScan {
             widen(tensor, options_);
         }
         in_.out.tensors.push_back(std::move(tensor));
-    }
-
-    void leave_aside(const char* reason, Index count, Bytes bytes) {
-        if (count > 0 || bytes > 0) {
-            ignored_.add({"*", reason}, count, bytes);
-        }
     }
 
     // In a flat group, or another name of what is there.
@@ -304,10 +299,8 @@ class ModelScan {
                 add_parameter(std::move(parameter), names);
             }
         }
-        std::array<char, 16> text{};
-        const auto end = std::to_chars(text.begin(), text.end(), names.value(), 16).ptr;
         state_.save["parameters of model rank " + std::to_string(in_.name.mp)] =
-            std::string(text.begin(), end);
+            formatted("%llx", static_cast<unsigned long long>(names.value()));
     }
 
     void add_parameter(FlatParameter parameter, Fingerprint& names) {
@@ -341,11 +334,7 @@ class ModelScan {
     }
 
     void add_buffer_names(const PickleValue& root) {
-        const PickleValue* const names = present(root, "buffer_names");
-        if (names == nullptr) {
-            return;
-        }
-        for (const PickleValue* const name : names->elements()) {
+        for (const PickleValue* const name : elements_in(root, "buffer_names")) {
             listed_.buffers.insert(std::string(parameter_name(*name)));
         }
     }

@@ -92,8 +92,7 @@ class MomentScan {
 
     void add(const PickleValue& base) {
         catalogue::Optimizer& out = in_.out.optimizer;
-        const PickleValue* const groups =
-            base.is_mapping() ? present(base, "param_groups") : nullptr;
+        const PickleValue* const groups = present(base, "param_groups");
         out.groups = groups_of(groups, in_.scalars);
         steps_.add(out.groups, "the optimizer's groups");
         if (!out.groups.empty()) {
@@ -244,7 +243,7 @@ class PartitionScan {
         }
         Bytes flat = 0;
         catalogue::each_shard(in_.out, [&](const catalogue::Shard& shard) {
-            flat += to_bytes(shard.shape.front(), "elements") * size_of(shard.dtype);
+            flat += catalogue::stored_bytes(shard);
         });
         const Bytes all = in_.file.storage_bytes();
         in_.out.ignored.push_back({"*", "optimizer state", 1, all > flat ? all - flat : 0});
@@ -290,9 +289,7 @@ class PartitionScan {
     }
 
     void add_gaps(const PickleValue& state) {
-        const PickleValue* const groups = present(state, "param_alignment_paddings");
-        const auto lists =
-            groups == nullptr ? std::span<const PickleValue* const>() : groups->elements();
+        const auto lists = elements_in(state, "param_alignment_paddings");
         for (std::size_t group = 0; group < std::min(lists.size(), in_.out.shards.size());
              ++group) {
             const auto gaps = lists[group]->elements();
@@ -347,12 +344,11 @@ class PartitionScan {
             places.push_back(base.elements().front());
         }
         if (const PickleValue* const states = present(base, "state");
-            states != nullptr && states->is_mapping() && states->pair_count() > 0) {
+            states != nullptr && states->pair_count() > 0) {
             places.push_back(&states->value(0));
         }
-        if (const PickleValue* const groups = present(base, "param_groups");
-            groups != nullptr && !groups->elements().empty()) {
-            places.push_back(groups->elements().front());
+        if (const auto groups = elements_in(base, "param_groups"); !groups.empty()) {
+            places.push_back(groups.front());
         }
         for (const PickleValue* const place : places) {
             const PickleValue* const step = present(*place, "step");

@@ -24,8 +24,13 @@ const PickleValue& content_of(const PickleValue& value) {
 }  // namespace
 
 const PickleValue* present(const PickleValue& mapping, std::string_view name) {
-    const PickleValue* const value = mapping.is_mapping() ? mapping.find(name) : nullptr;
+    const PickleValue* const value = mapping.find(name);
     return value == nullptr || value->kind == PickleKind::none ? nullptr : value;
+}
+
+PickleValues elements_in(const PickleValue& mapping, std::string_view name) {
+    const PickleValue* const value = present(mapping, name);
+    return value == nullptr ? PickleValues() : value->elements();
 }
 
 std::optional<Index> integer_of(const PickleValue* value) {

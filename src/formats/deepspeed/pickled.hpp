@@ -23,6 +23,9 @@ namespace shardweld::formats::deepspeed {
 /// The value under `name` where it is neither absent nor None.
 const PickleValue* present(const PickleValue& mapping, std::string_view name);
 
+/// The elements of what lies under `name`; none where nothing does.
+PickleValues elements_in(const PickleValue& mapping, std::string_view name);
+
 /// nullopt unless it is an integer, whatever class keeps it, or an enum made of one
 /// (ZeroStageEnum(2)).
 std::optional<Index> integer_of(const PickleValue* value);

@@ -12,6 +12,7 @@
 #include "core/text.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_storage.hpp"
+#include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
 #include "pickled.hpp"
@@ -66,9 +67,8 @@ AffinePiece read_piece(const PickleValue& value, Index rank, const std::string& 
         piece.dest_strides.size() != piece.shape.size()) {
         fail_map(name);
     }
-    const PickleValue* const holders = present(value, "locations");
-    for (std::size_t i = 0; holders != nullptr && i < holders->elements().size(); ++i) {
-        const auto holder = integer_of(holders->elements()[i]);
+    for (const PickleValue* const location : elements_in(value, "locations")) {
+        const auto holder = integer_of(location);
         piece.replica += holder && *holder < rank ? 1U : 0U;
     }
     return piece;
@@ -152,7 +152,7 @@ JoinRule affine_rule(const PickleValue& entry, Index rank, const std::string& na
                     "its affine_map does not describe " + printable(name) + " " +
                         shape_text(local_shape) + " of tensor-parallel rank " +
                         std::to_string(rank),
-                    "copy all files from one save: these are of several");
+                    kOneSave);
     }
     for (const PickleValue* const piece : part_of(*own, "pieces", name).elements()) {
         add_boxes(read_piece(*piece, rank, name), name, rule);
@@ -200,11 +200,7 @@ class Rules {
     }
 
     void add_patterns(const PickleValue& info, const char* list, JoinKind kind) {
-        const PickleValue* const patterns = present(info, list);
-        if (patterns == nullptr) {
-            return;
-        }
-        for (const PickleValue* const pattern : patterns->elements()) {
+        for (const PickleValue* const pattern : elements_in(info, list)) {
             for (const auto* const parameter : meant_by(*pattern)) {
                 add_plain(parameter->first, kind);
             }
@@ -253,7 +249,7 @@ constexpr const char* kConvert =
 // What DeepSpeed itself cannot join, by pattern, with its reason.
 void refuse_unsupported(const PickleValue& info) {
     const PickleValue* const patterns = present(info, "autotp_unsupported_parameter_patterns");
-    if (patterns != nullptr && patterns->is_mapping() && patterns->pair_count() > 0) {
+    if (patterns != nullptr && patterns->pair_count() > 0) {
         throw Error(ErrorCode::unsupported,
                     "its universal_checkpoint_info says that the parts of " +
                         printable(patterns->key(0).text()) +
@@ -266,8 +262,7 @@ void refuse_unsupported(const PickleValue& info) {
 void refuse_unmapped(const PickleValue& info) {
     for (const char* const list :
          {"parameter_with_sub_params", "parameter_with_2_sub_params_cat_dim_0"}) {
-        const PickleValue* const patterns = present(info, list);
-        if (patterns != nullptr && !patterns->elements().empty()) {
+        if (!elements_in(info, list).empty()) {
             throw Error(ErrorCode::unsupported,
                         std::string("its universal_checkpoint_info has ") + list +
                             " but no affine_map, without which fused parameters are not joined",

@@ -1,6 +1,5 @@
 #include "universal_groups.hpp"
 
-#include <array>
 #include <map>
 #include <string>
 #include <utility>
@@ -20,7 +19,6 @@ namespace shardweld::formats::deepspeed {
 namespace {
 
 constexpr const char* kSettingsFile = "zero/optimizer_state.pt";
-constexpr std::array<const char*, 2> kBases = {"base_optimizer_state", "optimizer_state_dict"};
 
 /// Names the members of groups, whose numbers are those of flat groups, as DeepSpeed's tool leaves
 /// them, or of parameters. Shapes are listed by flat groups, or by groups. Where they are
@@ -62,61 +60,48 @@ void name_by_numbers(const FileContent& content, const Members& numbers,
 
 /// What the file says at its top or in the base optimizer's; ZeRO-3's has the step of flat groups,
 /// too.
-class SettingsFile {
-  public:
-    SettingsFile(const PickleValue& root, const ScalarReader& scalars) : scalars_(scalars) {
-        add(root, "the top");
-        for (const char* const key : kBases) {
-            if (const PickleValue* const base = present(root, key)) {
-                add(*base, key);
-            }
-        }
-    }
-
-    void finish(FileScan& scan) {
-        catalogue::Optimizer& out = scan.told.optimizer;
-        groups_.finish(out);
-        out.step = steps_.step();
-        for (catalogue::ParameterGroup& group : out.groups) {
-            group.parameters.clear();
-        }
-        name_by_numbers(scan.own, members_, out.groups);
-    }
-
-  private:
-    void add(const PickleValue& place, const std::string& name) {
+void add_settings(const PickleValue& root, const ScalarReader& scalars, FileScan& scan) {
+    GroupClaims all_groups;
+    StepClaims steps;
+    Members members;
+    const auto add = [&](const PickleValue& place, const std::string& name) {
         const PickleValue* const list = present(place, "param_groups");
-        auto groups = groups_of(list, scalars_);
-        steps_.add(groups, name);
+        auto groups = groups_of(list, scalars);
+        steps.add(groups, name);
         if (!groups.empty()) {
-            members_ = members_in(*list);
+            members = members_in(*list);
             for (const std::size_t i : indices(groups)) {
-                groups[i].parameters = members_[i];
+                groups[i].parameters = members[i];
             }
-            groups_.add("", std::move(groups), name);
+            all_groups.add("", std::move(groups), name);
         }
-        const PickleValue* const states = present(place, "state");
-        if (states != nullptr) {
+        if (const PickleValue* const states = present(place, "state")) {
             for (const auto& [key, one] : states->pairs()) {
-                if (one.is_mapping()) {
-                    steps_.add(one.find("step"), scalars_, "the states in " + name);
-                }
+                steps.add(one.find("step"), scalars, "the states in " + name);
             }
+        }
+    };
+    add(root, "the top");
+    for (const char* const key : {"base_optimizer_state", "optimizer_state_dict"}) {
+        if (const PickleValue* const base = present(root, key)) {
+            add(*base, key);
         }
     }
-
-    ScalarReader scalars_;
-    GroupClaims groups_;
-    StepClaims steps_;
-    Members members_;
-};
+    catalogue::Optimizer& out = scan.told.optimizer;
+    all_groups.finish(out);
+    out.step = steps.step();
+    for (catalogue::ParameterGroup& group : out.groups) {
+        group.parameters.clear();
+    }
+    name_by_numbers(scan.own, members, out.groups);
+}
 
 }  // namespace
 
 void add_universal_groups(const Location& location, FileScan& scan) {
     use_torch_file(location, kSettingsFile,
                    [&](const PickleValue& root, const ScalarReader& scalars) {
-                       SettingsFile(root, scalars).finish(scan);
+                       add_settings(root, scalars, scan);
                    });
 }
 

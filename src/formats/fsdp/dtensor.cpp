@@ -53,10 +53,6 @@ const PickleValue& required(const PickleValue* value, std::string_view what) {
     return *value;
 }
 
-bool holds_nothing(const std::vector<Index>& shape) {
-    return contains(shape, 0);
-}
-
 // torch's process groups sort their ranks: where a mesh does not, the number of a part is its place
 // in the group for some ways of sharding and the mesh's coordinate for others.
 void check_order(const Placements& placements, const RankMesh& mesh) {
@@ -91,7 +87,7 @@ Holding make_holding(const Lying& tensor) {
 void require_local(const StoredTensor& local, const Holding& holding, const Lying& tensor,
                    std::string_view more) {
     const bool both_empty = local.shape.size() == holding.local_shape.size() &&
-                            holds_nothing(local.shape) && holds_nothing(holding.local_shape);
+                            contains(local.shape, 0) && contains(holding.local_shape, 0);
     if (local.shape != holding.local_shape && !both_empty) {
         throw Error(ErrorCode::mismatch,
                     "its local tensor is " + shape_text(local.shape) + ", but " +
@@ -112,7 +108,7 @@ DTensorReader::DTensorReader(const TorchFile& file, const RankFile& rank, const 
 // The shape is pickled twice: as the tensor's own and in TensorMeta(shape, stride, dtype).
 void DTensorReader::check_meta(const PickleValue& spec) {
     const PickleValue* const meta = spec.attribute("tensor_meta");
-    const auto parts = meta == nullptr ? std::span<const PickleValue* const>() : meta->arguments();
+    const auto parts = meta == nullptr ? PickleValues() : meta->arguments();
     if (parts.empty()) {
         return;
     }
@@ -173,18 +169,14 @@ std::vector<MeshDims> DTensorReader::meshes() const {
     return collect_list(meshes_, [](const auto& one) { return one.second; });
 }
 
-void DTensorReader::note_mesh(const RankMesh& mesh) {
-    if (meshes_.size() < kMostMeshesTold) {
-        meshes_.emplace(mesh_text(mesh), dims_of(mesh));
-    }
-}
-
 const Holding& DTensorReader::holding_of(const Lying& tensor) {
     if (auto* const known = find_value(holdings_, tensor)) {
         return *known;
     }
     Holding holding = make_holding(tensor);
-    note_mesh(*tensor.mesh);
+    if (meshes_.size() < kMostMeshesTold) {
+        meshes_.emplace(mesh_text(*tensor.mesh), dims_of(*tensor.mesh));
+    }
     for (const Runs& of_dim : holding.runs) {
         n_runs_ += of_dim.size();
     }

@@ -75,7 +75,6 @@ class DTensorReader {
   private:
     const RankMesh& mesh_in_file(const PickleValue& mesh);
     const RankMesh& mesh_of(const PickleValue& spec, std::size_t n_placements);
-    void note_mesh(const RankMesh& mesh);
     const Holding& holding_of(const Lying& tensor);
     void check_rank(const RankMesh& mesh) const;
     void check_meta(const PickleValue& spec);

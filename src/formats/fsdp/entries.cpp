@@ -81,17 +81,13 @@ void check_rank(std::optional<Index> found, const RankFile& expected) {
 
 /// The number in the group that shares the tensor: HYBRID_SHARD without a mesh has a group for each
 /// copy. The group is the state of `parts`: (shards, metadata, group, sharding spec, flag).
-Index number_in_group(std::span<const PickleValue* const> parts, const RankFile& rank) {
+Index number_in_group(PickleValues parts, const RankFile& rank) {
     const PickleValue* const group = parts.size() > 2 ? parts[2] : nullptr;
     if (group == nullptr) {
         return rank.rank;
     }
     check_rank(integer_of(group->attribute("global_rank")), rank);
     return integer_of(group->attribute("local_rank")).value_or(rank.rank);
-}
-
-bool same(const ShardPlace& a, const ShardPlace& b) {
-    return a.offsets == b.offsets && a.sizes == b.sizes;
 }
 
 // All shards' places, as this rank knows them: its own are those that it holds.
@@ -114,8 +110,9 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
             continue;
         }
         ++n_own;
-        const bool is_held =
-            std::ranges::any_of(held, [&](const ShardPlace& mine) { return same(mine, place); });
+        const bool is_held = std::ranges::any_of(held, [&](const ShardPlace& mine) {
+            return mine.offsets == place.offsets && mine.sizes == place.sizes;
+        });
         if (!is_held) {
             throw mixed_saves_error("its metadata gives the shard of " + shape_text(place.sizes) +
                                     " at " + shape_text(place.offsets) +

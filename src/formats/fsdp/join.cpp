@@ -1,7 +1,6 @@
 #include "join.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -221,72 +220,64 @@ void refuse_copies(const Catalogue& catalogue) {
     }
 }
 
-/// The ranks' files of the optimizer, each state joined as the model is.
-class JoinedStates {
-  public:
-    JoinedStates(const std::vector<std::string>& missing, Catalogue& out) : out_(out) {
-        std::ranges::transform(missing, std::back_inserter(missing_), [](const std::string& model) {
-            return file_beside(model, "optim");
-        });
+/// A state of the optimizer, joined as the model is. `missing`: files of the optimizer that are not
+/// there; its files come behind the `n_model` of the model.
+void join_state(const std::string& name, const std::vector<Catalogue>& told,
+                const std::vector<std::string>& missing, std::size_t n_model, Catalogue& out) {
+    Catalogue part;
+    JoinedRanks joined(missing, part);
+    for (const Catalogue& of_rank : told) {
+        RankScan scan;
+        scan.told.files = of_rank.files;
+        if (auto* const state =
+                find_item(of_rank.optimizer.states, name, &catalogue::State::name)) {
+            scan.told.tensors = state->tensors;
+            scan.told.shards = state->shards;
+        }
+        joined.add(std::move(scan));
     }
-
-    void join(std::vector<Catalogue> told) {
-        std::vector<ToldOptimizer> said;
-        IgnoredRows ignored;
-        ignored.add(out_.ignored);
-        for (Catalogue& of_rank : told) {
-            take_said(of_rank, out_);
-            ignored.add(of_rank.ignored);
-            said.push_back({of_rank.files.empty() ? "optimizer.json" : of_rank.files.front().path,
-                            of_rank.optimizer});
-            said.back().optimizer.states.clear();
-            first_ = of_rank.optimizer.states.empty() ? first_ : &of_rank.optimizer.states;
-        }
-        out_.ignored = ignored.rows();
-        join_optimizers(Shapes::stated, std::move(said), out_);
-        const std::size_t n_model = out_.files.size();
-        for (std::size_t i = 0; first_ != nullptr && i < first_->size(); ++i) {
-            add_state((*first_)[i].name, told, n_model);
-        }
-        require_both_moments(out_.optimizer);
+    joined.finish();
+    refuse_copies(part);
+    if (out.files.size() == n_model) {
+        append_all(out.files, part.files);
     }
-
-  private:
-    void add_state(const std::string& name, std::vector<Catalogue>& told, std::size_t n_model) {
-        Catalogue part;
-        JoinedRanks joined(missing_, part);
-        for (Catalogue& of_rank : told) {
-            RankScan scan;
-            scan.told.files = of_rank.files;
-            for (const catalogue::State& state : of_rank.optimizer.states) {
-                if (state.name == name) {
-                    scan.told.tensors = state.tensors;
-                    scan.told.shards = state.shards;
-                }
-            }
-            joined.add(std::move(scan));
+    for (catalogue::Tensor& tensor : part.tensors) {
+        for (catalogue::Piece& piece : tensor.pieces) {
+            piece.file += static_cast<std::uint32_t>(n_model);
         }
-        joined.finish();
-        refuse_copies(part);
-        if (out_.files.size() == n_model) {
-            append_all(out_.files, part.files);
-        }
-        for (catalogue::Tensor& tensor : part.tensors) {
-            for (catalogue::Piece& piece : tensor.pieces) {
-                piece.file += static_cast<std::uint32_t>(n_model);
-            }
-        }
-        for (catalogue::Shard& shard : part.shards) {
-            shard.piece.file += static_cast<std::uint32_t>(n_model);
-        }
-        out_.optimizer.states.push_back(
-            {name, std::move(part.tensors), std::move(part.shards), {}});
     }
+    for (catalogue::Shard& shard : part.shards) {
+        shard.piece.file += static_cast<std::uint32_t>(n_model);
+    }
+    out.optimizer.states.push_back({name, std::move(part.tensors), std::move(part.shards), {}});
+}
 
-    std::vector<std::string> missing_;
-    const std::vector<catalogue::State>* first_ = nullptr;
-    Catalogue& out_;
-};
+/// The ranks' files of the optimizer. `missing`: names of the model's files that are not there.
+void join_states(std::vector<Catalogue> told, const std::vector<std::string>& missing,
+                 Catalogue& out) {
+    std::vector<ToldOptimizer> said;
+    std::vector<std::string> names;
+    IgnoredRows ignored;
+    ignored.add(out.ignored);
+    for (Catalogue& of_rank : told) {
+        take_said(of_rank, out);
+        ignored.add(of_rank.ignored);
+        said.push_back({of_rank.files.empty() ? "optimizer.json" : of_rank.files.front().path,
+                        of_rank.optimizer});
+        if (const auto states = std::exchange(said.back().optimizer.states, {}); !states.empty()) {
+            names = collect_list(states, &catalogue::State::name);
+        }
+    }
+    out.ignored = ignored.rows();
+    join_optimizers(Shapes::stated, std::move(said), out);
+    const std::vector<std::string> missing_states =
+        collect_list(missing, [](const std::string& model) { return file_beside(model, "optim"); });
+    const std::size_t n_model = out.files.size();
+    for (const std::string& name : names) {
+        join_state(name, told, missing_states, n_model, out);
+    }
+    require_both_moments(out.optimizer);
+}
 
 }  // namespace
 
@@ -300,7 +291,7 @@ void join_files(std::vector<RankScan> scans, const std::vector<std::string>& mis
     }
     joined.finish();
     refuse_copies(out);
-    JoinedStates(missing, out).join(std::move(optimizers));
+    join_states(std::move(optimizers), missing, out);
 }
 
 }  // namespace shardweld::formats::fsdp

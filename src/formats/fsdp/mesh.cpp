@@ -14,7 +14,7 @@
 
 namespace shardweld::formats::fsdp {
 
-std::span<const PickleValue* const> short_list(const PickleValue& value, std::string_view what) {
+PickleValues short_list(const PickleValue& value, std::string_view what) {
     if (!value.is_list() || value.elements().size() > kLongestList) {
         throw Error(ErrorCode::corrupt, std::string(what) + " is " + describe(value) + " of " +
                                             std::to_string(value.elements().size()) +
@@ -142,8 +142,7 @@ std::vector<MeshAxis> nested_axes(const PickleValue& shape, const PickleValue* s
         return {{&shape, stride}};
     }
     const auto shapes = short_list(shape, kLayout);
-    const auto strides =
-        stride == nullptr ? std::span<const PickleValue* const>() : short_list(*stride, kLayout);
+    const auto strides = stride == nullptr ? PickleValues() : short_list(*stride, kLayout);
     std::vector<MeshAxis> read;
     for (const std::size_t d : indices(shapes)) {
         read.push_back({shapes[d], strides.size() == shapes.size() ? strides[d] : nullptr});
@@ -185,15 +184,17 @@ const std::string kExtents = "the shape of a DeviceMesh";
 }
 
 // 4, (4,), or the factors of a dimension made by flattening: (2, 2).
-Index extent_of(const PickleValue& value) {
-    return value.is_list() ? volume_of(short_counts(value, kExtents), kExtents)
-                           : read_count(value, kExtents);
+std::vector<Index> factors(const PickleValue& value, const std::string& what) {
+    return value.is_list() ? short_counts(value, what)
+                           : std::vector<Index>{read_count(value, what)};
 }
 
 std::vector<Index> read_extents_of_mesh(const TorchFile& file, const PickleValue& mesh) {
     const PickleValue* const layout = mesh_attribute(mesh, "layout");
     if (const auto axes = layout == nullptr ? std::nullopt : mesh_axes(*layout)) {
-        return collect_list(*axes, [&](const MeshAxis& axis) { return extent_of(*axis.shape); });
+        return collect_list(*axes, [&](const MeshAxis& axis) {
+            return volume_of(factors(*axis.shape, kExtents), kExtents);
+        });
     }
     if (const PickleValue* const ranks = mesh_attribute(mesh, "mesh")) {
         if (const auto tensor = file.tensor(*ranks)) {
@@ -242,11 +243,6 @@ struct FlattenedDim {
     std::vector<Index> strides;
 };
 
-std::vector<Index> factors(const PickleValue& value) {
-    return value.is_list() ? short_counts(value, kStrides)
-                           : std::vector<Index>{read_count(value, kStrides)};
-}
-
 // Empty where the strides are not told.
 std::vector<FlattenedDim> axes_of(const PickleValue& layout) {
     std::vector<FlattenedDim> axes;
@@ -254,7 +250,7 @@ std::vector<FlattenedDim> axes_of(const PickleValue& layout) {
         if (axis.stride == nullptr) {
             return {};
         }
-        axes.push_back({factors(*axis.shape), factors(*axis.stride)});
+        axes.push_back({factors(*axis.shape, kStrides), factors(*axis.stride, kStrides)});
         if (axes.back().extents.size() != axes.back().strides.size()) {
             return {};
         }
@@ -282,10 +278,8 @@ Index offset_of(const FlattenedDim& axis, Index at) {
     return offset;
 }
 
-using MeshRanks = std::span<const PickleValue* const>;
-
 /// nullopt outside of the list.
-std::optional<Index> rank_at(MeshRanks ranks, Index position) {
+std::optional<Index> rank_at(PickleValues ranks, Index position) {
     if (position < 0 || position >= std::ssize(ranks)) {
         return std::nullopt;
     }
@@ -293,7 +287,8 @@ std::optional<Index> rank_at(MeshRanks ranks, Index position) {
 }
 
 /// Whether the ranks along an axis ascend; nullopt: it leaves their list.
-std::optional<bool> ascends(MeshRanks ranks, const FlattenedDim& axis, Index extent, Index begin) {
+std::optional<bool> ascends(PickleValues ranks, const FlattenedDim& axis, Index extent,
+                            Index begin) {
     bool is_ascending = true;
     Index last = -1;
     for (Index at = 0; at < extent; ++at) {
@@ -307,7 +302,7 @@ std::optional<bool> ascends(MeshRanks ranks, const FlattenedDim& axis, Index ext
     return is_ascending;
 }
 
-std::optional<Index> position_of(MeshRanks ranks, Index rank) {
+std::optional<Index> position_of(PickleValues ranks, Index rank) {
     const auto at = std::ranges::find_if(ranks, [&](const PickleValue* value) {
         return value->kind == PickleKind::integer && value->integer == rank;
     });

@@ -20,7 +20,7 @@ namespace shardweld::formats::fsdp {
 inline constexpr std::size_t kLongestList = 32;
 
 /// The elements of a tuple or list. Error(corrupt) naming `what` for anything else or a longer one.
-std::span<const PickleValue* const> short_list(const PickleValue& value, std::string_view what);
+PickleValues short_list(const PickleValue& value, std::string_view what);
 
 /// Such elements that are all non-negative numbers.
 std::vector<Index> short_counts(const PickleValue& value, std::string_view what);

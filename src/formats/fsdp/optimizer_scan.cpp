@@ -197,7 +197,7 @@ class NumberMatcher {
 };
 
 const PickleValue& mapping_in(const PickleValue& root, const char* key, bool is_list) {
-    const PickleValue* const found = root.is_mapping() ? root.find(key) : nullptr;
+    const PickleValue* const found = root.find(key);
     if (found == nullptr || (is_list ? !found->is_list() : !found->is_mapping())) {
         throw Error(ErrorCode::corrupt,
                     std::string("is no state dict of an optimizer: it has no ") + key,
@@ -250,8 +250,7 @@ class OptimizerScan {
             for (const std::string& number : members[group]) {
                 stop_point();
                 const auto state = states_.find(number);
-                if (state == states_.end() || !state->second->is_mapping() ||
-                    state->second->pair_count() == 0) {
+                if (state == states_.end() || state->second->pair_count() == 0) {
                     continue;
                 }
                 const std::string place = "the state of number " + printable(number);
@@ -331,13 +330,12 @@ class OptimizerScan {
 
 /// The learning rate's scheduler, which all ranks have alike.
 void add_scheduler(const Location& location, const RankFile& rank, Catalogue& out) {
-    use_torch_file(
-        location, file_beside(file_name(rank), "extra_state"),
-        [&](const PickleValue& root, const ScalarReader& scalars) {
-            if (const auto* const found = root.is_mapping() ? root.find("lr_scheduler") : nullptr) {
-                out.optimizer.scheduler = settings_of(*found, scalars);
-            }
-        });
+    use_torch_file(location, file_beside(file_name(rank), "extra_state"),
+                   [&](const PickleValue& root, const ScalarReader& scalars) {
+                       if (const auto* const found = root.find("lr_scheduler")) {
+                           out.optimizer.scheduler = settings_of(*found, scalars);
+                       }
+                   });
 }
 
 }  // namespace

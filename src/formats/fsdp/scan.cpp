@@ -11,7 +11,6 @@
 #include "formats/containers/torch_storage.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/model_values.hpp"
-#include "formats/shared/module_names.hpp"
 #include "formats/shared/optimizer_file.hpp"
 #include "formats/shared/scalar_value.hpp"
 #include "io/input_file.hpp"
@@ -60,8 +59,8 @@ bool is_beside_shards(const Location& location, const std::string& file) {
 // torch's schedulers count their steps.
 FileAssertion::Values scheduler_steps(const ScalarReader& scalars, const PickleValue& root) {
     FileAssertion::Values claims;
-    const PickleValue* const scheduler = root.is_mapping() ? root.find("lr_scheduler") : nullptr;
-    if (scheduler == nullptr || !scheduler->is_mapping()) {
+    const PickleValue* const scheduler = root.find("lr_scheduler");
+    if (scheduler == nullptr) {
         return claims;
     }
     for (const char* key : {"last_epoch", "_step_count"}) {
@@ -75,10 +74,9 @@ FileAssertion::Values scheduler_steps(const ScalarReader& scalars, const PickleV
 // The step of the first parameter that has one: all ranks have them in one order. Fused optimizers
 // count in their groups.
 const PickleValue* find_step(const PickleValue& root) {
-    const PickleValue* const state = root.find("state");
-    if (state != nullptr && state->is_mapping()) {
+    if (const PickleValue* const state = root.find("state")) {
         for (const auto& [key, parameter] : state->pairs()) {
-            if (const auto* step = parameter.is_mapping() ? parameter.find("step") : nullptr) {
+            if (const auto* const step = parameter.find("step")) {
                 return step;
             }
         }
@@ -86,13 +84,12 @@ const PickleValue* find_step(const PickleValue& root) {
     const PickleValue* const groups = root.find("param_groups");
     const bool has_group =
         groups != nullptr && groups->kind == PickleKind::list && !groups->elements().empty();
-    return has_group && groups->elements()[0]->is_mapping() ? groups->elements()[0]->find("step")
-                                                            : nullptr;
+    return has_group ? groups->elements()[0]->find("step") : nullptr;
 }
 
 // What is no count differs from all counts.
 FileAssertion::Values optimizer_step(const ScalarReader& scalars, const PickleValue& root) {
-    const PickleValue* const step = root.is_mapping() ? find_step(root) : nullptr;
+    const PickleValue* const step = find_step(root);
     const auto count = step == nullptr ? std::nullopt : scalars.text_of(*step);
     return count ? FileAssertion::Values{{"optimizer step", *count}} : FileAssertion::Values{};
 }
@@ -151,13 +148,8 @@ void add_optimizer(const Location& location, const RankFile& rank, const TorchFi
         return;
     }
     scan.own.optimizer = scan_optimizer(location, rank, file);
-    // For each rank's, which are held against each other.
-    if (const auto said = read_optimizer_file(location.directory / kOptimizerFile)) {
-        add_said(*said, scan.own.optimizer.optimizer);
-        if (file_name(rank) == location.shard_files.front()) {
-            set_written_type(*said, kKeySeparator, out.tensors);
-        }
-    }
+    add_optimizer_file(location, file_name(rank) == location.shard_files.front(),
+                       scan.own.optimizer.optimizer, out.tensors);
 }
 
 }  // namespace

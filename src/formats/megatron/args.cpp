@@ -60,7 +60,7 @@ const PickleValue* attributes_of(const PickleValue& args) {
     if (state != nullptr && !state->is_mapping() && !state->elements().empty()) {
         state = state->elements().front();
     }
-    return state != nullptr && state->is_mapping() ? state : nullptr;
+    return state;
 }
 
 /// A scalar, a list of arguments, or the class of what is neither; "None" of what is nothing.

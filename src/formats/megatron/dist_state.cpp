@@ -62,7 +62,7 @@ catalogue::FileAssertion state_statement(const PickleValue& root, const std::str
     add("iteration", root.find("iteration"));
     add("operations so far", root.find("num_floating_point_operations_so_far"));
     const PickleValue* scheduler = root.find("opt_param_scheduler");
-    if (scheduler != nullptr && scheduler->is_mapping()) {
+    if (scheduler != nullptr) {
         add("scheduler steps", scheduler->find("num_steps"));
     }
     return statement;

@@ -47,8 +47,7 @@ void require_agreeing_args(const Location& location, const std::string& a, const
     const auto args_of = [&](const std::string& file) {
         const auto input = io::InputFile::open(location.directory / file);
         const TorchFile torch_file = TorchFile::read(input);
-        const PickleValue* args =
-            torch_file.root().is_mapping() ? args_in(torch_file.root()) : nullptr;
+        const PickleValue* const args = args_in(torch_file.root());
         return args == nullptr ? catalogue::StatedConfig()
                                : common_args(*args, ScalarReader(torch_file, input));
     };

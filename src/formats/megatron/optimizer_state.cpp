@@ -66,7 +66,7 @@ std::string_view without_chain(std::string_view key) {
 template <typename Visit>
 void each_optimizer(const PickleValue& state, const Visit& visit) {
     const auto look = [&](const PickleValue& one) {
-        const PickleValue* const inner = one.is_mapping() ? one.find("optimizer") : nullptr;
+        const PickleValue* const inner = one.find("optimizer");
         if (inner != nullptr && inner->is_mapping()) {
             visit(*inner, one);
         }
@@ -89,15 +89,12 @@ void add_steps(const PickleValue& optimizer, const PickleValue& whole, const Sca
                const std::vector<catalogue::ParameterGroup>& groups, StepClaims& steps) {
     steps.add(groups, "the optimizer's groups");
     const PickleValue* const state = optimizer.find("state");
-    if (state != nullptr && state->is_mapping()) {
+    if (state != nullptr) {
         steps.add(state->find("common_step"), scalars, "common_step");
     }
-    const PickleValue* const each = whole.is_mapping() ? whole.find("param_state") : nullptr;
-    if (each != nullptr) {
+    if (const PickleValue* const each = whole.find("param_state")) {
         for (const auto& [key, one] : each->pairs()) {
-            if (one.is_mapping()) {
-                steps.add(one.find("step"), scalars, "param_state " + member_text(key));
-            }
+            steps.add(one.find("step"), scalars, "param_state " + member_text(key));
         }
     }
 }
@@ -105,12 +102,11 @@ void add_steps(const PickleValue& optimizer, const PickleValue& whole, const Sca
 /// How the states are kept, of one optimizer or the first of several; "": not told.
 std::string form_of(const PickleValue& state) {
     constexpr std::string_view kForm = "param_state_sharding_type";
-    if (!state.is_mapping() || state.pair_count() == 0) {
+    if (state.pair_count() == 0) {
         return "";
     }
     const PickleValue* form = state.find(kForm);
-    if (form == nullptr && state.key(0).kind == PickleKind::integer &&
-        state.value(0).is_mapping()) {
+    if (form == nullptr && state.key(0).kind == PickleKind::integer) {
         form = state.value(0).find(kForm);
     }
     return form == nullptr ? "" : std::string(form->text());

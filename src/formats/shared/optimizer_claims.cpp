@@ -170,7 +170,7 @@ Members members_in(const PickleValue& groups) {
     std::size_t n_numbers = 0;
     for (const PickleValue* const group : groups.elements()) {
         auto& members = all.emplace_back();
-        const PickleValue* const keys = group->is_mapping() ? group->find("params") : nullptr;
+        const PickleValue* const keys = group->find("params");
         if (keys == nullptr || !keys->is_list()) {
             refuse_said("is no state dict of an optimizer: group " +
                         std::to_string(all.size() - 1) + " has no params");

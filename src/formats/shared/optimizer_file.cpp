@@ -16,6 +16,7 @@
 #include "shardweld/error.hpp"
 
 #include "hints.hpp"
+#include "module_names.hpp"
 #include "optimizer_claims.hpp"
 #include "scalar_value.hpp"
 #include "settings.hpp"
@@ -261,15 +262,20 @@ void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer) {
     }
 }
 
-void set_written_type(const OptimizerFile& file, char separator,
-                      std::vector<catalogue::Tensor>& tensors) {
-    if (!file.weights || *file.weights == DType::f32) {
+void add_optimizer_file(const Location& location, bool is_first, catalogue::Optimizer& optimizer,
+                        std::vector<catalogue::Tensor>& tensors) {
+    const auto file = read_optimizer_file(location.directory / kOptimizerFile);
+    if (!file) {
+        return;
+    }
+    add_said(*file, optimizer);
+    if (!is_first || !file->weights || *file->weights == DType::f32) {
         return;
     }
     for (catalogue::Tensor& tensor : tensors) {
-        const std::string name = tensor.name.substr(tensor.name.rfind(separator) + 1);
-        if (tensor.dtype == DType::f32 && !std::ranges::binary_search(file.without, name)) {
-            tensor.written_as = file.weights;
+        const std::string name = tensor.name.substr(tensor.name.rfind(kKeySeparator) + 1);
+        if (tensor.dtype == DType::f32 && !std::ranges::binary_search(file->without, name)) {
+            tensor.written_as = file->weights;
         }
     }
 }

@@ -32,9 +32,11 @@ std::string given_optimizer(const Location& location);
 /// Adds what such a text says, as add_said; nothing where it is "". Error(corrupt) likewise.
 void add_given(const std::string& text, catalogue::Optimizer& optimizer);
 
-/// Masters that stand for their weights (fp32 tensors, but for those without states) are to be
-/// written in the type that the file says. Behind `separator` names are the model's.
-void set_written_type(const OptimizerFile& file, char separator,
-                      std::vector<catalogue::Tensor>& tensors);
+/// Adds to the scan of one rank's file what the file beside it says, which all ranks' are held
+/// against. In the first one's (`is_first`) masters that stand for their weights (fp32 tensors, but
+/// for those without states) are to be written in the type that the file says; behind kKeySeparator
+/// their names are the model's.
+void add_optimizer_file(const Location& location, bool is_first, catalogue::Optimizer& optimizer,
+                        std::vector<catalogue::Tensor>& tensors);
 
 }  // namespace shardweld::formats

@@ -163,11 +163,11 @@ bool is_numpys(const PickleValue& value, std::string_view function) {
 }
 
 /// The state of an array: version, shape, dtype, order, bytes. Empty for everything else.
-std::span<const PickleValue* const> array_state(const PickleValue& value) {
+PickleValues array_state(const PickleValue& value) {
     const PickleValue* const state = value.state();
     const bool is_array = is_numpys(value, ".multiarray _reconstruct") && state != nullptr &&
                           state->elements().size() >= 5;
-    return is_array ? state->elements() : std::span<const PickleValue* const>();
+    return is_array ? state->elements() : PickleValues();
 }
 
 /// The element type of a numpy scalar or array; nullopt for everything else.

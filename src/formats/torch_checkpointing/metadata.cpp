@@ -38,7 +38,7 @@ constexpr const char* kCopyAgain = "copy the file of the save again";
 }
 
 const PickleValue& saved_field(const PickleValue& mapping, std::string_view name) {
-    const PickleValue* const value = mapping.is_mapping() ? mapping.find(name) : nullptr;
+    const PickleValue* const value = mapping.find(name);
     if (value == nullptr) {
         refuse_saved("has no " + std::string(name));
     }
@@ -263,8 +263,8 @@ std::optional<Saved> read_saved(const fs::path& file) {
     return in_context("file ", kMetadataFile, [&]() -> std::optional<Saved> {
         const Pickle pickle = Pickle::parse(io::read_bytes(file, kLargestMetadata));
         const PickleValue& root = pickle.root();
-        if (!root.is_mapping() || root.find("world_size") == nullptr ||
-            root.find("metadata") == nullptr || !root.find("metadata")->is_mapping()) {
+        if (root.find("world_size") == nullptr || root.find("metadata") == nullptr ||
+            !root.find("metadata")->is_mapping()) {
             return std::nullopt;
         }
         return SavedReader(root).take();
