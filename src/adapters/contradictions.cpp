@@ -1,7 +1,6 @@
 #include "contradictions.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -41,8 +40,7 @@ class ContradictionFinder {
     ContradictionFinder(const ordered_json& declared, const ConfigFile& file,
                         std::span<const Module> modules, const KnownModules& surroundings)
         : declared_(declared), file_(file), modules_(modules), surroundings_(surroundings) {
-        std::ranges::copy_if(modules, std::back_inserter(plain_),
-                             [](const Module& module) { return !module.is_parameter; });
+        plain_ = filter_list(modules, [](const Module& module) { return !module.is_parameter; });
     }
 
     Texts find_all() {

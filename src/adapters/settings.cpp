@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <map>
 
 #include <nlohmann/json.hpp>
@@ -52,8 +51,7 @@ class SettingsResolver {
           declared_(sources.adapter_config.json()),
           meta_(sources.train_meta.json()),
           config_(declared_) {
-        std::ranges::copy_if(modules, std::back_inserter(plain_),
-                             [](const Module& module) { return !module.is_parameter; });
+        plain_ = filter_list(modules, [](const Module& module) { return !module.is_parameter; });
     }
 
     Settings resolve() {

@@ -51,6 +51,12 @@ auto collect_set(List&& list, const Part& part, const Test& is_meant = kEachIsMe
     return parts;
 }
 
+/// The items of which `is_meant` is true, in their order.
+template <typename List, typename Test>
+auto filter_list(const List& list, const Test& is_meant) {
+    return collect_list(list, std::identity(), is_meant);
+}
+
 /// What an optional value holds; null: nothing.
 template <typename Optional>
 auto* pointer_to(Optional& value) {

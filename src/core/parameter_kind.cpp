@@ -50,7 +50,7 @@ std::vector<std::size_t> groups_of(const ParameterKind& kind,
     std::iota(all.begin(), all.end(), 0U);
     for (bool ParameterKind::*const trait :
          {&ParameterKind::is_of_experts, &ParameterKind::is_decoupled, &ParameterKind::decays}) {
-        auto alike = collect_list<std::size_t>(all, std::identity(), [&](std::size_t group) {
+        auto alike = filter_list(all, [&](std::size_t group) {
             return kind_of(groups[group].settings).*trait == kind.*trait;
         });
         all = alike.empty() ? all : alike;

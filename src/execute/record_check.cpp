@@ -105,8 +105,7 @@ class Check {
         for (const NumberRange& run : mpi::gather_all(comm_, partly)) {
             std::fill(is_open.begin() + run.begin, is_open.begin() + run.end, true);
         }
-        auto told = collect_list<RangeSum>(
-            mine, std::identity(), [&](const RangeSum& sum) { return is_open[sum.record]; });
+        auto told = filter_list(mine, [&](const RangeSum& sum) { return is_open[sum.record]; });
         for (const RangeSum& sum : mpi::gather_all(comm_, told)) {
             known_[sum.record].push_back(sum);
         }

@@ -111,9 +111,7 @@ class NeighbourSearch {
         std::erase_if(found_, [&](const Neighbour& neighbour) {
             return linked_.contains((directory / neighbour.path).lexically_normal());
         });
-        std::ranges::sort(found_, [](const Neighbour& a, const Neighbour& b) {
-            return natural_less(a.path, b.path);
-        });
+        std::ranges::sort(found_, natural_less, &Neighbour::path);
         return std::move(found_);
     }
 

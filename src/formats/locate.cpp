@@ -93,11 +93,9 @@ void leave_links_within(const fs::path& directory, const Listing& listing,
 // The one directory below that holds a model; Error(usage) when there are several.
 std::optional<fs::path> only_checkpoint_below(const fs::path& directory, const Listing& listing,
                                               const std::string& backend) {
-    std::vector<std::string> found = collect_list(
-        listing.directories, [](const std::string& name) { return name; },
-        [&](const std::string& name) {
-            return looks_like_checkpoint(readable_listing(directory / name), backend);
-        });
+    auto found = filter_list(listing.directories, [&](const std::string& name) {
+        return looks_like_checkpoint(readable_listing(directory / name), backend);
+    });
     leave_training_state(found);
     leave_links_within(directory, listing, found);
     if (found.size() > 1) {

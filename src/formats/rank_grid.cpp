@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats {
@@ -49,11 +50,8 @@ void RankGrid::set_file(std::size_t place, std::size_t file) {
 }
 
 RankGrid rank_grid(const catalogue::Catalogue& catalogue) {
-    RankFiles files{{}, catalogue.facts, catalogue.mesh};
-    for (const catalogue::File& file : catalogue.files) {
-        files.paths.push_back(file.path);
-    }
-    return grid_of(catalogue.format, files);
+    return grid_of(catalogue.format, {collect_list(catalogue.files, &catalogue::File::path),
+                                      catalogue.facts, catalogue.mesh});
 }
 
 RankGrid rank_grid(const Location& location) {

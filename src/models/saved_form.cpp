@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <utility>
@@ -183,8 +182,9 @@ bool SavedModel::is_renamed(std::string_view name, bool is_own_known) const {
 std::vector<std::string> SavedModel::renamed_parts() const {
     std::vector<std::string> runs;
     for (const FormPart& part : parts_) {
-        std::ranges::copy_if(part.form->renamed, std::back_inserter(runs),
-                             [&](const auto& run) { return is_of_use(run, part.is_inside); });
+        append_all(runs, filter_list(part.form->renamed, [&](const auto& run) {
+                       return is_of_use(run, part.is_inside);
+                   }));
     }
     return runs;
 }

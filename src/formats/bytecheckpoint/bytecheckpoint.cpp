@@ -2,7 +2,6 @@
 // Source: bytecheckpoint 0.0.2 bytecheckpoint/checkpointer, engine/store_engine.py.
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -95,8 +94,8 @@ std::optional<Location> probe_directory(const fs::path& directory, const Listing
         return std::nullopt;
     }
     Location location = begun_at(bytecheckpoint_format, directory, &listing);
-    std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
-                         [](const std::string& file) { return file.ends_with(".distcp"); });
+    location.shard_files = filter_list(
+        listing.files, [](const std::string& file) { return file.ends_with(".distcp"); });
     return location;
 }
 

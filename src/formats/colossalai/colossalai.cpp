@@ -7,6 +7,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "core/weight_map.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -145,12 +146,10 @@ std::optional<Location> probe_sharded(const fs::path& directory, const Listing& 
 
 // Saved under any name; what lies beside other formats' metadata is not the model.
 std::vector<std::string> only_file(const Listing& listing) {
-    std::vector<std::string> files = collect_list(
-        listing.files, [](const std::string& file) { return file; },
-        [&](const std::string& file) {
-            return !file.starts_with("pytorch_optim") &&
-                   (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth"));
-        });
+    auto files = filter_list(listing.files, [](const std::string& file) {
+        return !file.starts_with("pytorch_optim") &&
+               (file.ends_with(".bin") || file.ends_with(".pt") || file.ends_with(".pth"));
+    });
     const bool is_beside_metadata =
         listing.has_file(".metadata") || listing.has_file("metadata.json");
     return files.size() == 1 && !is_beside_metadata ? files : std::vector<std::string>();
@@ -166,7 +165,7 @@ std::optional<Location> probe_single(const fs::path& directory, const Listing& l
 }
 
 // The last stage may hold a tied embedding once more.
-Catalogue join_stages(const Location& location, std::vector<ScanOf<hf::IndexContent>> scans) {
+Catalogue join_stages(const Location& location, std::vector<ScanOf<WeightMap>> scans) {
     return hf::join_weights(location, std::move(scans), hf::UnindexedTensors::compared);
 }
 
@@ -178,8 +177,8 @@ const Format sharded_format = {
     .backend = "colossalai",
     .noun = "ColossalAI checkpoint",
     .probe = probe_sharded,
-    .scan = scan_typed<hf::IndexContent, hf::scan_weights_or_index>,
-    .combine = combine_typed<hf::IndexContent, join_stages>,
+    .scan = scan_typed<WeightMap, hf::scan_weights_or_index>,
+    .combine = combine_typed<WeightMap, join_stages>,
 };
 
 /// A save with shard=False, which looks like any model in one file.
@@ -189,8 +188,8 @@ const Format single_format = {
     .noun = "ColossalAI checkpoint",
     .explicit_only = true,
     .probe = probe_single,
-    .scan = scan_typed<hf::IndexContent, hf::scan_weights_or_index>,
-    .combine = combine_typed<hf::IndexContent, join_stages>,
+    .scan = scan_typed<WeightMap, hf::scan_weights_or_index>,
+    .combine = combine_typed<WeightMap, join_stages>,
 };
 
 }  // namespace shardweld::formats::colossalai

@@ -14,13 +14,6 @@ namespace shardweld::formats {
 
 namespace {
 
-// Paths are opened below the checkpoint's directory: none may lead out of it.
-void check_path(std::string_view path) {
-    if (!leads_below(path)) {
-        bad_metadata("relative_path '" + printable(path) + "' leaves the checkpoint directory");
-    }
-}
-
 Bytes read_bytes_count(const PickleValue& info, std::string_view attribute, std::string_view name) {
     const PickleValue* const value = info.attribute(attribute);
     if (value != nullptr && value->kind == PickleKind::integer && value->integer >= 0) {
@@ -193,7 +186,10 @@ std::uint32_t DcpRecords::file_number(std::string_view path) {
     if (auto* const known = find_value(file_numbers_, path)) {
         return *known;
     }
-    check_path(path);
+    // Paths are opened below the checkpoint's directory: none may lead out of it.
+    if (!leads_below(path)) {
+        bad_metadata("relative_path '" + printable(path) + "' leaves the checkpoint directory");
+    }
     const auto number = static_cast<std::uint32_t>(files_.size());
     files_.emplace_back(path);
     file_numbers_.emplace(path, number);

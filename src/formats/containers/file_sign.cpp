@@ -45,11 +45,10 @@ constexpr auto kSigns = std::to_array<FileSign>({
 }  // namespace
 
 const FileSign* sign_of(std::string_view head, std::string_view name) {
-    const auto* const sign = std::ranges::find_if(kSigns, [&](const FileSign& one) {
+    return find_where(kSigns, [&](const FileSign& one) {
         return name.ends_with(one.ending) && head.size() > one.offset &&
                head.substr(one.offset).starts_with(one.bytes);
     });
-    return sign == kSigns.end() ? nullptr : sign;
 }
 
 const FileSign* sign_of(const io::InputFile& file) {

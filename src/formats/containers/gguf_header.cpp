@@ -231,8 +231,8 @@ constexpr std::array<GgmlType, 34> kGgmlTypes = {{{0, 1, 4, DType::f32},
                                                   {41, 128, 18}}};
 
 const GgmlType& ggml_type(std::uint32_t number, const std::string& name) {
-    const auto* const at = std::ranges::find(kGgmlTypes, number, &GgmlType::number);
-    if (at == kGgmlTypes.end()) {
+    const auto* const at = find_item(kGgmlTypes, number, &GgmlType::number);
+    if (at == nullptr) {
         throw Error(ErrorCode::unsupported, printable(name) + " has GGML's type " +
                                                 std::to_string(number) +
                                                 ", which this program does not know");

@@ -26,8 +26,6 @@ enum class GlobalKind : std::uint8_t {
     reconstructor
 };
 
-using Names = std::span<const std::string_view>;
-
 constexpr auto kDeniedModules =
     std::to_array<std::string_view>({"os", "posix", "nt", "subprocess", "sys", "socket", "shutil",
                                      "importlib", "runpy", "ctypes", "pty"});
@@ -40,24 +38,20 @@ constexpr auto kKnownBuiltins =
     std::to_array<std::string_view>({"set", "frozenset", "list", "tuple", "dict", "bytes", "str",
                                      "int", "bool", "float", "object", "bytearray"});
 
-bool holds(Names names, std::string_view name) {
-    return contains(names, name);
-}
-
 // Protocol 4 walks a dotted name attribute by attribute: "torch serialization.os.system".
 bool is_denied_path(std::string_view path) {
     const auto parts = split(path, '.');
     return parts.size() > 1 && std::ranges::any_of(parts, [](std::string_view part) {
-               return holds(kDeniedModules, part) || holds(kBuiltins, part) ||
-                      holds(kDeniedBuiltins, part);
+               return contains(kDeniedModules, part) || contains(kBuiltins, part) ||
+                      contains(kDeniedBuiltins, part);
            });
 }
 
 GlobalKind kind_of_global(std::string_view module, std::string_view name) {
     const std::string_view package = module.substr(0, module.find('.'));
-    const bool is_builtin = holds(kBuiltins, package);
-    if (holds(kDeniedModules, package) || is_denied_path(name) ||
-        (is_builtin && holds(kDeniedBuiltins, name))) {
+    const bool is_builtin = contains(kBuiltins, package);
+    if (contains(kDeniedModules, package) || is_denied_path(name) ||
+        (is_builtin && contains(kDeniedBuiltins, name))) {
         return GlobalKind::denied;
     }
     if (module == "torch" && name == "Size") {
@@ -69,8 +63,8 @@ GlobalKind kind_of_global(std::string_view module, std::string_view name) {
     if ((module == "copyreg" || module == "copy_reg") && name == "_reconstructor") {
         return GlobalKind::reconstructor;
     }
-    const bool is_known =
-        holds(kBuiltins, module) ? holds(kKnownBuiltins, name) : holds(kKnownModules, package);
+    const bool is_known = contains(kBuiltins, module) ? contains(kKnownBuiltins, name)
+                                                      : contains(kKnownModules, package);
     return is_known ? GlobalKind::known : GlobalKind::inert;
 }
 

@@ -66,26 +66,20 @@ void check_header(RangeReader& reader, Bytes& position) {
     }
 }
 
-/// What the persistent ids say about every storage: the size of an element and their number.
-struct Expected {
-    Bytes element_bytes = 0;
-    Index count = 0;
-};
-
-std::map<std::string_view, Expected> expected_storages(const Pickle& pickle) {
-    std::map<std::string_view, Expected> expected;
+/// What the persistent ids say about every storage.
+std::map<std::string_view, StorageId> expected_storages(const Pickle& pickle) {
+    std::map<std::string_view, StorageId> expected;
     for (const PickleValue* const persistent : pickle.persistents()) {
         const StorageId id = StorageId::read(*persistent);
-        const Expected found{size_of(id.dtype), id.count};
-        const auto [at, is_new] = expected.emplace(id.key, found);
-        if (!is_new && at->second.element_bytes != found.element_bytes) {
+        const auto [at, is_new] = expected.emplace(id.key, id);
+        if (!is_new && size_of(at->second.dtype) != size_of(id.dtype)) {
             fail_stream("storage '" + std::string(id.key) + "' has two element types");
         }
     }
     return expected;
 }
 
-TorchRecords::Record next_storage(RangeReader& reader, Bytes& position, const Expected& expected,
+TorchRecords::Record next_storage(RangeReader& reader, Bytes& position, const StorageId& expected,
                                   std::string_view key) {
     const std::string what = "storage '" + printable(key) + "'";
     Index count = 0;
@@ -95,7 +89,7 @@ TorchRecords::Record next_storage(RangeReader& reader, Bytes& position, const Ex
         fail_stream(what + " has " + std::to_string(count) + " elements, the pickle says " +
                     std::to_string(expected.count));
     }
-    const Bytes size = checked_mul_bytes(to_bytes(count, what), expected.element_bytes, what);
+    const Bytes size = checked_mul_bytes(to_bytes(count, what), size_of(expected.dtype), what);
     if (size > reader.length() - position) {
         fail_stream("the file is truncated: " + what + " needs " + std::to_string(size) +
                     " bytes, " + std::to_string(reader.length() - position) + " are left");

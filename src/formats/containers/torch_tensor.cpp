@@ -15,10 +15,6 @@ namespace {
     throw Error(ErrorCode::unsupported, "torch file: " + message);
 }
 
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-    return contains(names, name);
-}
-
 /// A pickled call: the function and what it is given.
 struct Call {
     const PickleValue* function = nullptr;
@@ -27,8 +23,8 @@ struct Call {
 
 // torch 2.15, torch/_utils.py.
 bool is_plain_tensor(std::string_view name) {
-    return is_one_of(name, {"torch._utils _rebuild_tensor", "torch._utils _rebuild_tensor_v2",
-                            "torch._utils _rebuild_tensor_v3"});
+    return name == "torch._utils _rebuild_tensor" || name == "torch._utils _rebuild_tensor_v2" ||
+           name == "torch._utils _rebuild_tensor_v3";
 }
 
 // Everything else under these names is a tensor, but not one of plain bytes.

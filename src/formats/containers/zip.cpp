@@ -75,7 +75,6 @@ constexpr Bytes kEnd64Bytes = 56;
 constexpr Bytes kLocator64Bytes = 20;
 constexpr Bytes kMaxComment = 65535;
 constexpr std::uint16_t kInZip64Count = 0xffff;
-constexpr std::uint32_t kInZip64 = 0xffffffff;
 
 // Position of the end record: the last one whose comment ends where the archive does.
 std::optional<Bytes> find_end(RangeReader& reader, Bytes span) {
@@ -146,8 +145,8 @@ ZipDirectory find_zip_directory(RangeReader& reader) {
     directory.count = record.get<std::uint16_t>("end record");
     directory.size = record.get<std::uint32_t>("end record");
     directory.offset = record.get<std::uint32_t>("end record");
-    if (directory.count == kInZip64Count || directory.size == kInZip64 ||
-        directory.offset == kInZip64) {
+    if (directory.count == kInZip64Count || directory.size == kLargest32 ||
+        directory.offset == kLargest32) {
         directory = read_directory64(reader, end, directory);
     }
     if (directory.offset > end || directory.size > end - directory.offset) {
@@ -165,8 +164,6 @@ ZipDirectory find_zip_directory(RangeReader& reader) {
 // Signatures and record sizes, APPNOTE 6.3.10 sections 4.3.7 and 4.3.12.
 constexpr std::uint32_t kLocalSignature = 0x04034b50;
 constexpr std::uint32_t kCentralSignature = 0x02014b50;
-constexpr Bytes kLocalBytes = 30;
-constexpr std::uint32_t kFull32 = 0xffffffff;
 constexpr std::uint16_t kZip64Extra = 1;
 constexpr Bytes kLocalSum = 14;
 constexpr Bytes kCentralSum = 16;
@@ -199,7 +196,7 @@ void widen(Central& entry, Bytes& stored_size, ByteView extra) {
             continue;
         }
         for (Bytes* const value : {&entry.size, &stored_size, &entry.header}) {
-            if (*value == kFull32) {
+            if (*value == kLargest32) {
                 *value = field.get<std::uint64_t>("the zip64 field");
             }
         }
@@ -279,7 +276,7 @@ std::vector<Central> read_centrals(ByteView bytes, const ZipDirectory& directory
 // Checks the local header and answers where the data begins, relative to the archive.
 Bytes data_offset(RangeReader& reader, const Central& entry) {
     const std::string what = "the local header of " + in_quotes(entry.name);
-    io::Cursor cursor(reader.at(entry.header, kLocalBytes + entry.name.size(), what));
+    io::Cursor cursor(reader.at(entry.header, kHeaderBytes + entry.name.size(), what));
     if (cursor.get<std::uint32_t>(what) != kLocalSignature) {
         fail_zip(what + " is not at offset " + std::to_string(entry.header));
     }
@@ -295,12 +292,12 @@ Bytes data_offset(RangeReader& reader, const Central& entry) {
         cursor.text(name_bytes, what) != entry.name) {
         fail_zip(what + " disagrees with the central directory");
     }
-    const bool has_size = (flags & kHasDescriptor) == 0 && stored_size != kFull32;
+    const bool has_size = (flags & kHasDescriptor) == 0 && stored_size != kLargest32;
     if (has_size && stored_size != entry.size) {
         fail_zip(what + " says " + std::to_string(stored_size) + " bytes, the central directory " +
                  std::to_string(entry.size));
     }
-    return entry.header + kLocalBytes + name_bytes + extra_bytes;
+    return entry.header + kHeaderBytes + name_bytes + extra_bytes;
 }
 
 /// Whether so many bytes behind an entry are its descriptor, and the 65536 that the length of a

@@ -3,7 +3,6 @@
 // Source: torch 2.15 torch/distributed/checkpoint/filesystem.py.
 
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <utility>
 
@@ -93,8 +92,9 @@ std::vector<std::string> shards_of(const Location& location, const std::string& 
 }
 
 std::vector<std::string> metadata_of(const Location& location) {
-    std::vector<std::string> files = location.shard_files;
-    std::erase_if(files, [](const std::string& file) { return !rank_of_metadata(file); });
+    auto files = filter_list(location.shard_files, [](const std::string& file) {
+        return rank_of_metadata(file).has_value();
+    });
     return files.empty() ? std::vector{std::string(kMetadata)} : files;
 }
 
@@ -155,7 +155,7 @@ std::optional<Location> probe_dcp(const fs::path& directory, const Listing& list
         return std::nullopt;
     }
     Location location = begun_at(dcp_format, directory, &listing);
-    std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files), is_shard);
+    location.shard_files = filter_list(listing.files, is_shard);
     // As torch does: the save's own metadata goes before that of ranks.
     if (has_one) {
         std::erase_if(location.shard_files, is_of_rank);

@@ -38,9 +38,8 @@ std::optional<Index> number_of_shard(std::string_view file) {
 }
 
 std::vector<std::string> shards_in(const Listing& listing) {
-    return collect_list<std::string>(listing.files, std::identity(), [](const std::string& file) {
-        return number_of_shard(file).has_value();
-    });
+    return filter_list(listing.files,
+                       [](const std::string& file) { return number_of_shard(file).has_value(); });
 }
 
 const std::string& sharding_info(const SafetensorsHeader& header) {

@@ -105,9 +105,8 @@ std::optional<Location> probe_zero(const fs::path& directory, const Listing& lis
 }
 
 std::vector<std::string> files_to_scan(const Location& location) {
-    std::vector<std::string> files = location.shard_files;
-    std::erase_if(files, [&](const std::string& file) { return !is_scanned(location, file); });
-    return files;
+    return filter_list(location.shard_files,
+                       [&](const std::string& file) { return is_scanned(location, file); });
 }
 
 FileScan scan_zero(const Location& location, const std::string& file) {

@@ -337,9 +337,8 @@ std::vector<std::string> whole_list(const Location& location) {
         if (decoded<ModelStates>(location.own).has_others) {
             refuse_module("its model states are parts of ranks");
         }
-        std::vector<std::string> files = location.shard_files;
-        std::erase_if(files, [](const std::string& file) { return !parameter_of(file).empty(); });
-        return files;
+        return filter_list(location.shard_files,
+                           [](const std::string& file) { return parameter_of(file).empty(); });
     }
     // Each directory is a parameter's: one with moments alone has lost its weights.
     refuse_missing(weights_in(location.directory, false));

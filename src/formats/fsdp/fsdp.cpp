@@ -151,8 +151,8 @@ std::string world_size_of(const Location& location) {
 
 RankGrid ranks_in(const RankFiles& files) {
     // Behind the model's files are those of the optimizer, where they are read.
-    std::vector<std::string> models = files.paths;
-    std::erase_if(models, [](const std::string& path) { return !parse_file_name(path); });
+    const auto models = filter_list(
+        files.paths, [](const std::string& path) { return parse_file_name(path).has_value(); });
     const auto ranks = ranks_of(models);
     RankGrid grid(files.mesh.empty() ? MeshDims{{"rank", ranks.front().world}} : files.mesh,
                   RankGrid::GridPlace::missing);

@@ -1,7 +1,6 @@
 // HDF5 files: whole models as this program writes them, and the files of ranks that hold pieces.
 // Convention: docs/formats/hdf5.md.
 #include <algorithm>
-#include <iterator>
 #include <set>
 #include <string>
 #include <utility>
@@ -69,10 +68,9 @@ void warn_of_untyped(const std::set<std::string>& names, Catalogue& out) {
 
 std::optional<Location> probe_files(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(hdf5_format, directory, &listing);
-    std::ranges::copy_if(
-        listing.files, std::back_inserter(location.shard_files), [](const std::string& file) {
-            return match_rule(name_rules().seen, file, hdf5_format.name).has_value();
-        });
+    location.shard_files = filter_list(listing.files, [](const std::string& file) {
+        return match_rule(name_rules().seen, file, hdf5_format.name).has_value();
+    });
     return location.shard_files.empty() ? std::nullopt : std::optional(std::move(location));
 }
 

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <utility>
@@ -40,7 +39,7 @@ std::vector<std::string> weights_of(const Listing& listing, std::string_view kin
     std::vector<std::string> files;
     for (const NameRule& rule : name_rules().shards) {
         if (files.empty() && rule.format == hf_format.name && rule.what == kind) {
-            std::ranges::copy_if(listing.files, std::back_inserter(files), [&](const auto& file) {
+            files = filter_list(listing.files, [&](const std::string& file) {
                 return matches_any(rule.patterns, file) && !matches_any(rule.but, file);
             });
         }
@@ -169,7 +168,7 @@ bool is_index(const std::string& file) {
 }
 
 // Where several indices have a tensor, the first says where it is.
-void add_index(IndexContent index, WeightMap& map) {
+void add_index(WeightMap index, WeightMap& map) {
     const auto first = std::ssize(map.files);
     append_all(map.files, std::move(index.files));
     for (const auto& [name, file] : index.file_of) {
@@ -237,15 +236,14 @@ void require_found(const WeightMap& expected, const std::vector<Tensor>& tensors
 
 }  // namespace
 
-ScanOf<IndexContent> scan_weights_or_index(const Location& location, const std::string& file) {
+ScanOf<WeightMap> scan_weights_or_index(const Location& location, const std::string& file) {
     if (!is_index(file)) {
         return {scan_weights(location, file)};
     }
-    WeightMap map = read_weight_map(location.directory / file);
-    return {{}, {std::move(map.files), std::move(map.file_of)}};
+    return {{}, read_weight_map(location.directory / file)};
 }
 
-Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent>> scans,
+Catalogue join_weights(const Location& location, std::vector<ScanOf<WeightMap>> scans,
                        UnindexedTensors strays) {
     std::optional<WeightMap> expected;
     std::size_t n_tensors = 0;
@@ -260,7 +258,7 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
     out.tensors.reserve(n_tensors);
     Assembler all(out, {.hint = kOneModel});
     std::vector<std::string> extras;
-    for (ScanOf<IndexContent>& one : scans) {
+    for (ScanOf<WeightMap>& one : scans) {
         Catalogue scan = std::exchange(one.told, {});
         if (scan.files.empty()) {
             continue;  // an index
@@ -276,8 +274,7 @@ Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent
         // Wherever it lies, its tensors have names; the index says which.
         out.statements.push_back({file, "the names of its tensors", {{"file", file}}, {}, true});
         if (expected) {
-            std::ranges::move(take_expected(scan, file, *expected, strays, all.ignored()),
-                              std::back_inserter(extras));
+            append_all(extras, take_expected(scan, file, *expected, strays, all.ignored()));
         }
         append_all(out.tensors, std::move(scan.tensors));
     }
@@ -314,8 +311,7 @@ std::vector<std::string> names_in(const Location& location, const std::string& f
     std::vector<std::string> names;
     try {
         const auto [weights, index] = scan_weights_or_index(location, file);
-        std::ranges::transform(weights.tensors, std::back_inserter(names),
-                               &catalogue::Tensor::name);
+        names = collect_list(weights.tensors, &Tensor::name);
         for (const auto& [name, weights_file] : index.file_of) {
             names.push_back(name);
         }
@@ -357,19 +353,19 @@ std::optional<Location> probe_model(const fs::path& directory, const Listing& li
 
 std::vector<std::string> files_to_scan(const Location& location) {
     std::vector<std::string> files = location.shard_files;
-    std::ranges::move(optimizer_files(location), std::back_inserter(files));
+    append_all(files, optimizer_files(location));
     return files;
 }
 
-ScanOf<IndexContent> scan_model(const Location& location, const std::string& file) {
-    ScanOf<IndexContent> scan = scan_weights_or_index(location, file);
+ScanOf<WeightMap> scan_model(const Location& location, const std::string& file) {
+    ScanOf<WeightMap> scan = scan_weights_or_index(location, file);
     if (!state_in(file).empty()) {
         take_as_state(location, file, scan.told);
     }
     return scan;
 }
 
-Catalogue join_model(const Location& location, std::vector<ScanOf<IndexContent>> scans) {
+Catalogue join_model(const Location& location, std::vector<ScanOf<WeightMap>> scans) {
     std::vector<Catalogue> states;
     for (std::size_t i = location.shard_files.size(); i < scans.size(); ++i) {
         states.push_back(std::move(scans[i].told));
@@ -387,9 +383,9 @@ constexpr std::array<const char*, 2> kAdapterWeights = {"adapter_model.safetenso
                                                         "adapter_model.bin"};
 
 std::optional<Location> probe_adapter(const fs::path& directory, const Listing& listing) {
-    const auto* const weights = std::ranges::find_if(
-        kAdapterWeights, [&](const char* name) { return listing.has_file(name); });
-    if (weights == kAdapterWeights.end()) {
+    const auto* const weights =
+        find_where(kAdapterWeights, [&](const char* name) { return listing.has_file(name); });
+    if (weights == nullptr) {
         return std::nullopt;
     }
     Location location = begun_at(adapter_format, directory, &listing);
@@ -421,8 +417,8 @@ const Format hf_format = {
         },
     .probe = probe_model,
     .scan_list = files_to_scan,
-    .scan = scan_typed<IndexContent, scan_model>,
-    .combine = combine_typed<IndexContent, join_model>,
+    .scan = scan_typed<WeightMap, scan_model>,
+    .combine = combine_typed<WeightMap, join_model>,
 };
 
 /// Read where a directory holds nothing that is merged otherwise.
@@ -433,8 +429,8 @@ const Format adapter_format = {
     .explicit_only = true,
     .holds_weights_only = true,
     .probe = probe_adapter,
-    .scan = scan_typed<IndexContent, scan_weights_or_index>,
-    .combine = combine_typed<IndexContent, join_model>,
+    .scan = scan_typed<WeightMap, scan_weights_or_index>,
+    .combine = combine_typed<WeightMap, join_model>,
 };
 
 }  // namespace shardweld::formats::hf

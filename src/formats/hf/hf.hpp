@@ -24,14 +24,8 @@ std::vector<std::string> find_model_files(const fs::path& directory, const Listi
 /// The index at this path; errors of parse_weight_map.
 WeightMap read_weight_map(const fs::path& index);
 
-/// What an index (*.json) says; empty for a file of weights.
-struct IndexContent {
-    std::vector<std::string> files;
-    std::map<std::string, Index> file_of;  ///< by tensor: position in `files`
-};
-
-/// The names and places of a weight file's tensors, or what an index says of them.
-ScanOf<IndexContent> scan_weights_or_index(const Location& location, const std::string& file);
+/// The names and places of a weight file's tensors, or what an index (*.json) says of them.
+ScanOf<WeightMap> scan_weights_or_index(const Location& location, const std::string& file);
 
 /// What becomes of a tensor in another file than the index says.
 enum class UnindexedTensors { left_aside, compared };
@@ -41,7 +35,7 @@ enum class UnindexedTensors { left_aside, compared };
 /// With one or more indices, tensors that none names are left aside with a warning; those that one
 /// places elsewhere as `strays` says. Error(mismatch) when dtypes or shapes of one name differ,
 /// Error(not_found) when files of a numbered set, tensors of the index or all tensors are missing.
-catalogue::Catalogue join_weights(const Location& location, std::vector<ScanOf<IndexContent>> scans,
+catalogue::Catalogue join_weights(const Location& location, std::vector<ScanOf<WeightMap>> scans,
                                   UnindexedTensors strays);
 
 /// Error(usage) where a directory holds such files, but under names of wrappers or of PEFT, from

@@ -23,11 +23,8 @@ constexpr std::array<std::string_view, 3> kStates = {catalogue::kMaster, catalog
 std::vector<std::string> optimizer_files(const Location& location) {
     std::vector<std::string> files;
     for (const std::string_view state : kStates) {
-        const bool is_wanted =
-            location.state == TakenState::all ||
-            (location.state == TakenState::master && state == catalogue::kMaster);
         const std::string file = std::string(kDirectory).append(state).append(kSuffix);
-        if (is_wanted && io::is_file(location.directory / file)) {
+        if (is_taken(state, location.state) && io::is_file(location.directory / file)) {
             files.push_back(file);
         }
     }

@@ -203,8 +203,9 @@ std::string find_model_file(const fs::path& directory, const std::string& rank,
 
 std::optional<Location> probe_legacy(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(legacy_format, directory);
-    auto ranks = listing.directories;
-    std::erase_if(ranks, [](const std::string& name) { return !parse_rank_name(name); });
+    const auto ranks = filter_list(listing.directories, [](const std::string& name) {
+        return parse_rank_name(name).has_value();
+    });
     const std::string model_file =
         ranks.empty() ? "" : find_model_file(directory, ranks.front(), location);
     if (model_file.empty()) {

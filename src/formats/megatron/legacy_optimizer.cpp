@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -148,11 +147,9 @@ class RankJoin {
     }
 
     [[nodiscard]] Shards parameters(ParameterSet kind, int chunk) const {
-        Shards own;
-        std::ranges::copy_if(shards_, std::back_inserter(own), [&](const Shard* shard) {
+        return filter_list(shards_, [&](const Shard* shard) {
             return shard->at.vpp == chunk && is_of(kind, *shard);
         });
-        return own;
     }
 
     [[nodiscard]] std::vector<Shards> members_of_groups() const {

@@ -48,10 +48,6 @@ std::string_view state_named(std::string_view name) {
     return known == nullptr ? std::string_view() : known->second;
 }
 
-bool is_taken(std::string_view state, TakenState taken) {
-    return taken == TakenState::all || (taken == TakenState::master && state == catalogue::kMaster);
-}
-
 /// Behind "chained_3.".
 std::string_view without_chain(std::string_view key) {
     constexpr std::string_view kChainOf = "chained_";

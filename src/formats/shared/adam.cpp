@@ -15,6 +15,10 @@ bool is_moment(std::string_view name) {
     return name == catalogue::kMoment || name == catalogue::kSquaredMoment;
 }
 
+bool is_taken(std::string_view state, TakenState taken) {
+    return taken == TakenState::all || (taken == TakenState::master && state == catalogue::kMaster);
+}
+
 std::string_view adam_state(std::string_view name, std::string_view key) {
     if (is_moment(name)) {
         return name == catalogue::kMoment ? catalogue::kMoment : catalogue::kSquaredMoment;

@@ -7,11 +7,15 @@
 
 #include "catalogue/optimizer.hpp"
 #include "formats/containers/pickle.hpp"
+#include "formats/format.hpp"
 
 namespace shardweld::formats {
 
 /// Whether `name` is catalogue::kMoment or kSquaredMoment.
 bool is_moment(std::string_view name);
+
+/// Whether a state of this name is asked for.
+bool is_taken(std::string_view state, TakenState taken);
 
 /// catalogue::kMoment or kSquaredMoment. Error(unsupported) for any other name, quoting `key`, with
 /// which the save has it.

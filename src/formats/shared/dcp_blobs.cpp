@@ -38,7 +38,7 @@ struct PieceInFile {
 };
 
 std::vector<Index> without_unit_axes(const std::vector<Index>& shape) {
-    return collect_list<Index>(shape, std::identity(), [](Index extent) { return extent != 1; });
+    return filter_list(shape, [](Index extent) { return extent != 1; });
 }
 
 std::vector<Index> extents_of(const layout::Patch& patch) {

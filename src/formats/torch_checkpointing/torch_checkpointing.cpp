@@ -348,9 +348,9 @@ void require_renamed(const fs::path& directory) {
 
 std::optional<Location> probe_save(const fs::path& directory, const Listing& listing) {
     Location location = begun_at(saved_format, directory, &listing);
-    std::ranges::copy_if(listing.files, std::back_inserter(location.shard_files),
-                         [](const std::string& file) { return rank_of(file).has_value(); });
-    const auto local = std::ranges::find_if(
+    location.shard_files = filter_list(
+        listing.files, [](const std::string& file) { return rank_of(file).has_value(); });
+    auto* const local = find_where(
         location.shard_files, [](const std::string& file) { return file.ends_with(kSafetensors); });
     if (listing.has_file(kMetadataFile)) {
         const auto saved = read_saved(directory / kMetadataFile);
@@ -358,12 +358,12 @@ std::optional<Location> probe_save(const fs::path& directory, const Listing& lis
             return std::nullopt;
         }
         location.own = encoded(*saved);
-        location.shard_files = files_of_models(*saved);
-        std::erase_if(location.shard_files,
-                      [&](const std::string& file) { return !io::is_file(directory / file); });
+        location.shard_files = filter_list(files_of_models(*saved), [&](const std::string& file) {
+            return io::is_file(directory / file);
+        });
     } else if (listing.has_file("model.safetensors.index.json")) {
         return std::nullopt;  // a model whose files are numbered
-    } else if (local != location.shard_files.end()) {
+    } else if (local != nullptr) {
         // Their tensors have local shapes: nothing here says where they lie.
         throw Error(ErrorCode::not_found,
                     directory.string() + " holds " + printable(*local) +
@@ -382,9 +382,8 @@ std::optional<Location> probe_save(const fs::path& directory, const Listing& lis
 Catalogue combine_ranks(const Location& location, std::vector<Scan> scans) {
     const auto held = saved_of(location);
     const Saved& saved = *held;
-    std::vector<std::string> missing = files_of_models(saved);
-    std::erase_if(missing, [&](const std::string& file) {
-        return std::ranges::find(location.shard_files, file) != location.shard_files.end();
+    const auto missing = filter_list(files_of_models(saved), [&](const std::string& file) {
+        return !contains(location.shard_files, file);
     });
     const std::string missing_text =
         missing.empty() ? ""
