@@ -216,7 +216,7 @@ class ParameterFinder {
             if (!places) {
                 continue;
             }
-            const bool is_single = std::ranges::count(hub.name.captures, counter) > 0;
+            const bool is_single = contains(hub.name.captures, counter);
             for (Index batch = 0; batch < (is_single ? parameter.n_batches : 1); ++batch) {
                 Captures own = captures;
                 own[counter] = batch;
@@ -338,7 +338,7 @@ class Order {
         std::string text =
             path_ + " states peft_version " + printable(release_.version) +
             ", of which parameters of experts are stored otherwise than here: " + sign;
-        if (std::ranges::count(notes_, text) == 0) {
+        if (!contains(notes_, text)) {
             notes_.push_back(std::move(text));
         }
     }

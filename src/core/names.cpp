@@ -6,14 +6,6 @@
 
 namespace shardweld {
 
-namespace {
-
-bool is_letter_or_digit(char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
-}  // namespace
-
 bool leads_below(std::string_view path) {
     return !has_part(path, '\0') &&
            std::ranges::all_of(split(path, '/'), [](std::string_view part) {
@@ -23,14 +15,14 @@ bool leads_below(std::string_view path) {
 
 bool stays_below(std::string_view path) {
     return !path.empty() && path.front() != '/' && !has_part(path, '\0') &&
-           std::ranges::count(split(path, '/'), "..") == 0;
+           !contains(split(path, '/'), "..");
 }
 
 bool is_plain_name(std::string_view name) {
-    constexpr std::string_view kSigns = "._-=";
+    constexpr std::string_view kSigns = ".-=";
     return !name.empty() && name != "." && name != ".." && name.front() != '-' &&
-           std::ranges::all_of(
-               name, [&](char c) { return is_letter_or_digit(c) || has_part(kSigns, c); });
+           std::ranges::all_of(name,
+                               [&](char c) { return is_name_part(c) || has_part(kSigns, c); });
 }
 
 }  // namespace shardweld

@@ -109,6 +109,15 @@ constexpr bool is_digit(char c) {
     return c >= '0' && c <= '9';
 }
 
+/// Whether a name in a program may begin with it: a letter or '_'.
+constexpr bool is_name_start(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+/// Whether such a name may go on with it.
+constexpr bool is_name_part(char c) {
+    return is_name_start(c) || is_digit(c);
+}
+
 /// Splits at every `separator`; "" gives one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator);
 /// Without leading and trailing blanks, tabs and line ends.

@@ -186,7 +186,7 @@ std::set<std::string, std::less<>> model_directories(const std::vector<Neighbour
     }
     std::set<std::string, std::less<>> models;
     for (const auto& [directory, listing] : listings) {
-        if (is_hf_model(listing) && std::ranges::count(listing.files, "config.json") > 0) {
+        if (is_hf_model(listing) && contains(listing.files, "config.json")) {
             models.insert(directory);
         }
     }

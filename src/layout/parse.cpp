@@ -25,14 +25,6 @@ constexpr std::size_t kMaxNesting = 16;
                                       std::to_string(column) + ": " + what);
 }
 
-bool is_name_start(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-bool is_name_part(char c) {
-    return is_name_start(c) || (c >= '0' && c <= '9');
-}
-
 /// A name, or one of the characters ()[]:|*; empty at the end.
 struct LayoutToken {
     std::string_view text;

@@ -102,7 +102,7 @@ class Meeting {
 
     void check_name(const std::string& name, const std::vector<std::string>& captures,
                     const std::string& origin) const {
-        if (!symbols_.defines(name) && std::ranges::count(captures, name) == 0) {
+        if (!symbols_.defines(name) && !contains(captures, name)) {
             throw Error(ErrorCode::usage, origin + ": recipe " + recipe_.name + " with dialect " +
                                               dialect_.name + " does not define '" + name + "'");
         }

@@ -8,19 +8,13 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
+#include "exact.hpp"
 #include "expr.hpp"
 #include "symbols.hpp"
 
 namespace shardweld::models {
 
 namespace {
-
-/// The first alternative that config.json has a value for, and how it is
-/// written.
-struct StatedValue {
-    FieldValue value;
-    std::string text;
-};
 
 /// nullopt also for what cannot be worked out, e.g. a quotient that is not
 /// whole.
@@ -32,22 +26,14 @@ std::optional<Index> try_integer(const Symbols& symbols, const ExprPtr& expr) {
     }
 }
 
-std::optional<StatedValue> stated_by(const Config& config, const Symbols& symbols,
-                                     const ExprPtr& rule) {
-    for (const ExprPtr& alternative : rule->args) {
-        // A field alone may be a fraction or a text; anything computed is an
-        // integer.
-        FieldValue value;
-        if (alternative->op == Op::field) {
-            value = config.field(alternative->name);
-        } else if (const auto integer = try_integer(symbols, alternative)) {
-            value = *integer;
-        }
-        if (!std::holds_alternative<std::monostate>(value)) {
-            return StatedValue{value, replaced(alternative->text, "@", "")};
-        }
+/// What config.json states: a field alone may be a fraction or a text; anything computed is an
+/// integer.
+FieldValue stated_by(const Config& config, const Symbols& symbols, const ExprPtr& alternative) {
+    if (alternative->op == Op::field) {
+        return config.field(alternative->name);
     }
-    return std::nullopt;
+    const auto integer = try_integer(symbols, alternative);
+    return integer ? FieldValue(*integer) : FieldValue();
 }
 
 bool agree(const FieldValue& stated, const FieldValue& claimed, bool at_most) {
@@ -76,17 +62,6 @@ std::vector<FieldValue> claim_values(std::string_view text) {
 bool is_comparable(const FieldValue& stated, const std::vector<FieldValue>& claimed) {
     return claimed.size() == 1 &&
            (real_of(stated).has_value() == real_of(claimed.front()).has_value());
-}
-
-std::string text_of(const FieldValue& value) {
-    if (const auto* integer = std::get_if<Index>(&value)) {
-        return std::to_string(*integer);
-    }
-    if (const auto* real = std::get_if<double>(&value)) {
-        return number_text(*real);
-    }
-    const auto* text = std::get_if<std::string>(&value);
-    return text != nullptr ? printable(*text) : "";
 }
 
 bool speaks_of(const ExprPtr& expr, const std::set<std::string>& fields) {
@@ -132,21 +107,24 @@ ClaimCheck check_claims(const Dialect& dialect, const Config& config,
         const bool applies =
             claim != nullptr && !speaks_of(rule.field, settled) &&
             (rule.condition == nullptr || try_integer(conditions, rule.condition).value_or(0) != 0);
-        const auto stated = applies ? stated_by(config, fields, rule.field) : std::nullopt;
-        if (!stated) {
+        auto* const alternative = find_where(rule.field->args, [&](const ExprPtr& one) {
+            return applies && !is_null(stated_by(config, fields, one));
+        });
+        if (alternative == nullptr) {
             continue;
         }
+        const FieldValue stated = stated_by(config, fields, *alternative);
         const auto values = claim_values(*claim);
         if (std::ranges::any_of(values, [&](const FieldValue& value) {
-                return agree(stated->value, value, rule.at_most);
+                return agree(stated, value, rule.at_most);
             })) {
             continue;
         }
-        if (is_comparable(stated->value, values)) {
-            found.contradictions.push_back(config.origin() + " says " + stated->text + " " +
-                                           text_of(stated->value) + ", the checkpoint's args say " +
-                                           rule.name + " " + (rule.at_most ? "only " : "") +
-                                           printable(*claim));
+        if (is_comparable(stated, values)) {
+            found.contradictions.push_back(
+                config.origin() + " says " + replaced((*alternative)->text, "@", "") + " " +
+                text_of(stated) + ", the checkpoint's args say " + rule.name + " " +
+                (rule.at_most ? "only " : "") + printable(*claim));
         } else {
             found.unread.push_back(rule.name + " is '" + printable(*claim, 60) + "'");
         }

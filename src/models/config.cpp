@@ -54,6 +54,17 @@ FieldValue claim_value(const std::string& text) {
     return real ? integral(*real) : FieldValue(text);
 }
 
+std::string text_of(const FieldValue& value) {
+    if (const auto* const integer = std::get_if<Index>(&value)) {
+        return std::to_string(*integer);
+    }
+    if (const auto* const real = std::get_if<double>(&value)) {
+        return number_text(*real);
+    }
+    const auto* const text = std::get_if<std::string>(&value);
+    return text != nullptr ? printable(*text) : "";
+}
+
 std::optional<double> real_of(const FieldValue& value) {
     if (const auto* const whole = std::get_if<Index>(&value)) {
         return static_cast<double>(*whole);

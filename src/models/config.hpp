@@ -21,6 +21,9 @@ FieldValue claim_value(const std::string& text);
 /// The value as a real number; nullopt when it is none.
 std::optional<double> real_of(const FieldValue& value);
 
+/// For messages; "" of monostate.
+std::string text_of(const FieldValue& value);
+
 inline constexpr Bytes kMaxConfig = 16 * kMiB;  ///< of a config.json
 
 /// What kind of model class config.json names, as verl detects it.

@@ -89,10 +89,6 @@ std::string with_label(const std::string& name, const std::string& label) {
     return text;
 }
 
-bool holds(const std::vector<std::string>& labels, const std::string& label) {
-    return contains(labels, label);
-}
-
 /// The rows of one segment in the order in which they stand among the others'. False: it has none.
 bool take_rows(const std::vector<layout::LayoutItem>& items, const std::string& label, Dim& rows) {
     bool is_found = false;
@@ -125,7 +121,7 @@ std::vector<std::string> labels_of_rows(const Line& weight) {
         return labels;  // rows of several segments stand several times
     }
     for (const layout::SegmentAxes& segment : layout::segments_of({"", {rows}, ""})) {
-        if (!segment.label.empty() && !holds(weight.drop, segment.label)) {
+        if (!segment.label.empty() && !contains(weight.drop, segment.label)) {
             labels.push_back(segment.label);
         }
     }
@@ -136,7 +132,7 @@ std::vector<std::string> labels_of_rows(const Line& weight) {
 Dim without_filling(const Line& weight, Dim rows) {
     for (layout::LayoutItem& item : rows) {
         std::erase_if(item.segments, [&](const layout::Segment& segment) {
-            return weight.drop_as.empty() && holds(weight.drop, segment.label);
+            return weight.drop_as.empty() && contains(weight.drop, segment.label);
         });
     }
     return rows;

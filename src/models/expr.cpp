@@ -54,24 +54,17 @@ class ExprParser {
     }
 
   private:
-    /// Counts one level of nesting for as long as it lives.
-    class Deeper {
-      public:
-        explicit Deeper(ExprParser& parser) : parser_(parser) {
-            if (++parser_.depth_ > kDeepestExpr) {
-                parser_.in_.fail(parser_.in_.peek().column,
-                                 "nested deeper than " + std::to_string(kDeepestExpr) + " levels");
-            }
+    /// What `parse` makes one level deeper. Where it throws, the parser is not used again.
+    template <typename Parse>
+    ExprPtr deeper(const Parse& parse) {
+        if (++depth_ > kDeepestExpr) {
+            in_.fail(in_.peek().column,
+                     "nested deeper than " + std::to_string(kDeepestExpr) + " levels");
         }
-        ~Deeper() { --parser_.depth_; }
-        Deeper(const Deeper&) = delete;
-        Deeper(Deeper&&) = delete;
-        Deeper& operator=(const Deeper&) = delete;
-        Deeper& operator=(Deeper&&) = delete;
-
-      private:
-        ExprParser& parser_;
-    };
+        ExprPtr made = parse();
+        --depth_;
+        return made;
+    }
 
     ExprPtr make(Op op, std::vector<ExprPtr> args) {
         ExprPtr made = make_expr(op, std::move(args));
@@ -103,8 +96,7 @@ class ExprParser {
         if (!in_.accept_name("not")) {
             return relation();
         }
-        const Deeper deeper(*this);
-        return make(Op::not_true, {negation()});
+        return deeper([&] { return make(Op::not_true, {negation()}); });
     }
 
     ExprPtr relation() {
@@ -154,16 +146,18 @@ class ExprParser {
     ExprPtr atom() {
         const Token token = in_.peek();
         if (token.is(TokenKind::mark, "(")) {
-            const Deeper deeper(*this);
-            in_.take();
-            ExprPtr inner = either();
-            in_.expect_mark(")");
-            return inner;
+            return deeper([&] {
+                in_.take();
+                ExprPtr inner = either();
+                in_.expect_mark(")");
+                return inner;
+            });
         }
         if (token.is(TokenKind::mark, "-")) {
-            const Deeper deeper(*this);
-            in_.take();
-            return make(Op::negate, {atom()});
+            return deeper([&] {
+                in_.take();
+                return make(Op::negate, {atom()});
+            });
         }
         switch (token.kind) {
             case TokenKind::number:
@@ -189,13 +183,14 @@ class ExprParser {
         if (!in_.accept_mark("[")) {
             return leaf(Op::field, path);
         }
-        const Deeper deeper(*this);
-        Expr expr;
-        expr.op = Op::element;
-        expr.name = path;
-        expr.args = {sum()};
-        in_.expect_mark("]");
-        return std::make_shared<const Expr>(std::move(expr));
+        return deeper([&] {
+            Expr expr;
+            expr.op = Op::element;
+            expr.name = path;
+            expr.args = {sum()};
+            in_.expect_mark("]");
+            return std::make_shared<const Expr>(std::move(expr));
+        });
     }
 
     ExprPtr named() {
@@ -206,7 +201,7 @@ class ExprParser {
             return leaf(Op::count, path);
         }
         if (in_.accept_name("floor")) {
-            return floor();
+            return deeper([&] { return floor(); });
         }
         if (in_.accept_name("known")) {
             return in_.peek().kind == TokenKind::claim
@@ -220,7 +215,6 @@ class ExprParser {
     }
 
     ExprPtr floor() {
-        const Deeper deeper(*this);
         in_.expect_mark("(");
         std::vector<ExprPtr> args{field(path_of(TokenKind::field))};
         std::vector<Op> steps;

@@ -55,11 +55,11 @@ void parse_drop(Scanner& in, Line& line) {
     do {
         const std::size_t column = in.peek().column;
         const std::string name = in.name("a segment of the layout");
-        if (std::ranges::count(segments, name, &layout::SegmentAxes::label) == 0) {
+        if (find_item(segments, name, &layout::SegmentAxes::label) == nullptr) {
             in.fail(column, "the layout has no segment '" + name + "'");
         }
         line.drop.push_back(name);
-    } while (!in.at_end() && std::ranges::count(kOptions, in.peek().text) == 0);
+    } while (!in.at_end() && !contains(kOptions, in.peek().text));
 }
 
 void parse_drop_as(Scanner& in, Line& line) {
@@ -75,7 +75,7 @@ void parse_repeat(Scanner& in, Line& line) {
     const std::size_t column = in.peek().column;
     line.repeat = in.name("an axis of the layout");
     if (std::ranges::none_of(layout::segments_of(line.layout), [&](const auto& segment) {
-            return std::ranges::count(segment.axes, line.repeat) > 0;
+            return contains(segment.axes, line.repeat);
         })) {
         in.fail(column, "the layout has no axis '" + line.repeat + "'");
     }
@@ -273,7 +273,7 @@ Declaration parse_head(const RecipeFile& source) {
     std::size_t number = 0;
     for (const std::string_view line : split(source.text, '\n')) {
         ++number;
-        if (std::ranges::count(kWords, line.substr(0, line.find_first_of(" \t"))) > 0) {
+        if (contains(kWords, line.substr(0, line.find_first_of(" \t")))) {
             parse_text(line, origin_of(source, number), file);
         }
     }

@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "core/lists.hpp"
+
 #include "expr.hpp"
 
 namespace shardweld::models {
@@ -49,7 +51,7 @@ void fill_up_item(layout::LayoutItem& item, const Line& line, std::optional<Inde
 bool write_item_twice(layout::LayoutItem& item, Line& line, Recipe& made) {
     for (std::size_t at = 1; at < item.segments.size(); ++at) {
         layout::Segment& before = item.segments[at - 1];
-        const auto is_dropped = std::ranges::count(line.drop, item.segments[at].label) > 0;
+        const auto is_dropped = contains(line.drop, item.segments[at].label);
         if (is_dropped && before.label == line.drop_as) {
             before.items.insert(before.items.begin(), layout::LayoutItem{kTwice, {}, 0});
             std::erase(line.drop, item.segments[at].label);

@@ -168,13 +168,12 @@ Pattern Pattern::parse(std::string_view text) {
     return pattern;
 }
 
-std::optional<std::map<std::string, Index>> Pattern::match(
-    std::string_view name, const std::function<Index(const std::string&)>& value_of) const {
+std::optional<Captures> Pattern::match(std::string_view name, const SymbolValue& value_of) const {
     auto values = beginning(*this, name, value_of);
     return name.empty() ? std::move(values) : std::nullopt;
 }
 
-std::optional<std::map<std::string, Index>> Pattern::match_beginning(std::string_view& name) const {
+std::optional<Captures> Pattern::match_beginning(std::string_view& name) const {
     std::string_view rest = name;
     auto values = beginning(*this, rest, {});
     name = values ? rest : name;

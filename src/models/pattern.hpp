@@ -12,9 +12,6 @@
 
 namespace shardweld::models {
 
-/// Value of a symbol that a '{k+L}' adds (Symbols::value).
-using SymbolValue = std::function<Index(const std::string&)>;
-
 /// The name a pattern stands for: each capture's value in decimal, plus its symbol's where it has
 /// one. Error(internal) when a capture has no value.
 std::string format(const Pattern& pattern, const Captures& captures, const SymbolValue& value_of);

@@ -25,6 +25,8 @@ using ExprPtr = std::shared_ptr<const Expr>;
 
 /// Values of the indices in a name: {l} is 3.
 using Captures = std::map<std::string, Index>;
+/// Value of a symbol that a '{k+L}' adds (Symbols::value).
+using SymbolValue = std::function<Index(const std::string&)>;
 
 /// A name with captures. Hub patterns may hold '{k+L}' (capture plus symbol). No alternatives:
 /// those are expanded to lines.
@@ -45,12 +47,11 @@ struct Pattern {
     static Pattern parse(std::string_view text);
     /// Capture values when the whole `name` matches (digits without leading zeros). A '{k+L}' needs
     /// `value_of` for L, and a number that is not below it.
-    [[nodiscard]] std::optional<std::map<std::string, Index>> match(
-        std::string_view name, const std::function<Index(const std::string&)>& value_of = {}) const;
+    [[nodiscard]] std::optional<Captures> match(std::string_view name,
+                                                const SymbolValue& value_of = {}) const;
     /// Capture values when the beginning of `name` matches, which is left with what is behind it.
     /// No '{k+L}'.
-    [[nodiscard]] std::optional<std::map<std::string, Index>> match_beginning(
-        std::string_view& name) const;
+    [[nodiscard]] std::optional<Captures> match_beginning(std::string_view& name) const;
 };
 
 /// How rank-local shards of one stored tensor are put together (dialect lines, `<...>`).

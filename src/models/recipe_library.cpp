@@ -90,7 +90,7 @@ void RecipeLibrary::check_stored(bool all) const {
 
 void RecipeLibrary::check_forms(const Recipe& recipe) const {
     for (const Dialect* const form : dialects()) {
-        if (form->written_format.empty() || std::ranges::count(form->families, recipe.name) == 0) {
+        if (form->written_format.empty() || !contains(form->families, recipe.name)) {
             continue;
         }
         for (const Dialect* const stored : dialects()) {
@@ -160,37 +160,29 @@ std::map<std::string, ExprPtr> RecipeLibrary::matches() const {
 }
 
 std::vector<const Recipe*> RecipeLibrary::recipes() const {
-    std::vector<const Recipe*> all;
-    for (const auto& [name, entry] : *declared_) {
-        if (!entry.is_dialect) {
-            all.push_back(find_recipe(name));
-        }
-    }
-    return all;
+    return collect_list(
+        *declared_, [this](const auto& declared) { return find_recipe(declared.first); },
+        [](const auto& declared) { return !declared.second.is_dialect; });
 }
 
 std::vector<const Dialect*> RecipeLibrary::dialects() const {
-    std::vector<const Dialect*> all;
-    for (const auto& [name, entry] : *declared_) {
-        if (entry.is_dialect) {
-            all.push_back(find_dialect(name));
-        }
-    }
-    return all;
+    return collect_list(
+        *declared_, [this](const auto& declared) { return find_dialect(declared.first); },
+        [](const auto& declared) { return declared.second.is_dialect; });
 }
 
 const RecipeFile* RecipeLibrary::source_of(std::string_view name) const {
-    const auto found = declared_->find(name);
-    return found == declared_->end() ? nullptr : found->second.source.get();
+    auto* const found = find_value(*declared_, name);
+    return found == nullptr ? nullptr : found->source.get();
 }
 
 bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const {
     if (dialect.has_own_names || !dialect.written_format.empty()) {
         return dialect.has_own_names;
     }
-    bool is_met = std::ranges::count(dialect.families, recipe.name) > 0;
+    bool is_met = contains(dialect.families, recipe.name);
     for (const Dialect* at = &dialect; at != nullptr && !is_met; at = find_dialect(at->extends)) {
-        is_met = std::ranges::count(recipe.dialects, at->name) > 0;
+        is_met = contains(recipe.dialects, at->name);
     }
     return is_met;
 }

@@ -4,6 +4,7 @@
 #include <tuple>
 #include <utility>
 
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 #include "declaration.hpp"
@@ -104,9 +105,8 @@ void inherit_uses(std::vector<std::string>& own, const std::vector<std::string>&
 }
 
 void inherit_ats(std::vector<At>& own, std::vector<At> inherited) {
-    std::erase_if(inherited, [&](const At& at) {
-        return std::ranges::count(own, at.prefix, &At::prefix) > 0;
-    });
+    std::erase_if(inherited,
+                  [&](const At& at) { return find_item(own, at.prefix, &At::prefix) != nullptr; });
     put_under(own, inherited);
 }
 
@@ -115,15 +115,15 @@ void inherit_keys(std::vector<KeyRule>& own, const std::vector<KeyRule>& inherit
     std::vector<KeyRule> all;
     std::set<std::string> placed;
     for (const KeyRule& key : inherited) {
-        if (std::ranges::count(own, key.name, &KeyRule::name) == 0) {
+        if (find_item(own, key.name, &KeyRule::name) == nullptr) {
             all.push_back(key);
         } else if (placed.insert(key.name).second) {
-            std::ranges::copy_if(own, std::back_inserter(all),
-                                 [&](const KeyRule& child) { return child.name == key.name; });
+            append_all(all, filter_list(
+                                own, [&](const KeyRule& child) { return child.name == key.name; }));
         }
     }
-    std::ranges::copy_if(own, std::back_inserter(all),
-                         [&](const KeyRule& key) { return !placed.contains(key.name); });
+    append_all(all,
+               filter_list(own, [&](const KeyRule& key) { return !placed.contains(key.name); }));
     own = std::move(all);
 }
 
@@ -252,7 +252,7 @@ Declaration with_parts(const Declarations& entries, const Declaration& declarati
 Declaration resolve(const Declarations& entries, const FoundDeclaration& entry,
                     std::vector<std::string> above = {}) {
     Declaration declaration = entry.declaration();
-    if (std::ranges::count(above, declaration.name) > 0) {
+    if (contains(above, declaration.name)) {
         refuse(declaration.origin, "'" + declaration.name + "' extends itself");
     }
     if (above.size() > kDeepestExtends) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <optional>
 #include <set>
 #include <utility>
@@ -25,9 +26,8 @@ struct SavedForms {
 };
 
 std::vector<std::string> words_in(std::string_view cell) {
-    return collect_list<std::string>(
-        split(cell, ' '), [](const std::string_view word) { return word; },
-        [&](const std::string_view word) { return !word.empty(); });
+    return collect_list<std::string>(split(cell, ' '), std::identity(),
+                                     [](std::string_view word) { return !word.empty(); });
 }
 
 /// "type Class | 001 | copy=kept | layers.#.mlp" a line, and "+ type type" of types without a form.
@@ -149,8 +149,7 @@ std::string type_of_saved_class(std::string_view class_name) {
     const std::string family = squeezed(family_of_class(class_name));
     for (const auto& [type, form] : saved_forms().by_type) {
         const std::string own = squeezed(type);
-        if (own == family || own == family + "text" ||
-            std::ranges::count(form.classes, class_name) > 0) {
+        if (own == family || own == family + "text" || contains(form.classes, class_name)) {
             return type;
         }
     }

@@ -13,14 +13,6 @@ namespace {
 constexpr std::array<std::string_view, 18> kMarks = {
     "<=", ">=", "!=", "=", "<", ">", "+", "-", "*", "/", "%", "(", ")", "[", "]", "|", ",", "?"};
 
-bool is_name_start(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-
-bool is_name_part(char c) {
-    return is_name_start(c) || is_digit(c);
-}
-
 bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
@@ -218,7 +210,7 @@ std::string Scanner::until(std::span<const std::string_view> stops) {
     const std::size_t begin = at_;
     while (at_ < text_.size() && text_[at_] != '<') {
         const std::size_t end = end_of_name(text_, at_);
-        if (std::ranges::count(stops, text_.substr(at_, end - at_)) > 0) {
+        if (contains(stops, text_.substr(at_, end - at_))) {
             break;
         }
         at_ = std::max(end, at_ + 1);

@@ -84,7 +84,7 @@ class SizedTensors {
         SizedTensor& tensor = tensors_[logical];
         tensor.lines = by_logical_.at(line.logical);
         for (const auto& [capture, value] : captures) {
-            if (std::ranges::count(name.captures, capture) > 0) {
+            if (contains(name.captures, capture)) {
                 tensor.captures[capture] = value;
             } else {
                 Index& extent = tensor.of[capture];

@@ -188,10 +188,8 @@ LoraNames parse_lora(Scanner& in) {
     in.expect_name("parts");
     names.part_down = in.word("the end of the name of a segment's A");
     names.part_up = in.word("the end of the name of a segment's B");
-    for (const std::string* part : {&names.part_down, &names.part_up}) {
-        if (part->find('*') == std::string::npos) {
-            in.fail(1, "the names of parts need a '*' for the segment's label");
-        }
+    if (!has_part(names.part_down, '*') || !has_part(names.part_up, '*')) {
+        in.fail(1, "the names of parts need a '*' for the segment's label");
     }
     return names;
 }
@@ -516,8 +514,8 @@ void parse_statement(Scanner& in, Parsed& file) {
     if (out.name.empty() && word != "recipe" && word != "dialect") {
         in.fail(1, "a file begins with 'recipe NAME' or 'dialect NAME'");
     }
-    const auto statement = std::ranges::find(kStatements, word, &Statement::word);
-    if (statement == kStatements.end()) {
+    auto* const statement = find_item(kStatements, word, &Statement::word);
+    if (statement == nullptr) {
         in.fail(1, "unknown statement '" + printable(word) + "'");
     }
     if (!out.name.empty() && statement->files == (out.is_dialect ? In::recipe : In::dialect)) {

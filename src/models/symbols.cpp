@@ -145,7 +145,7 @@ class Symbols::Evaluator {
                     scope_.recipe.empty() ? "nothing defines '" + name + "'"
                                           : "a " + scope_.recipe + " model has no '" + name + "'"};
         }
-        const bool is_circle = std::ranges::count(under_way_, name) > 0;
+        const bool is_circle = contains(under_way_, name);
         if (is_circle || under_way_.size() == kDeepestDefinitions) {
             throw Error(ErrorCode::usage,
                         definition->origin + ": " + definition_text(name, *definition) +
@@ -362,7 +362,7 @@ class Symbols::Evaluator {
         }
         const auto* const text =
             found.value != nullptr ? std::get_if<std::string>(found.value) : nullptr;
-        const bool is_one = text != nullptr && std::ranges::count(expr.texts, *text) > 0;
+        const bool is_one = text != nullptr && contains(expr.texts, *text);
         return {Index{is_one == (expr.op == Op::is_text)}};
     }
 
@@ -490,7 +490,7 @@ void find_grounds(const Scope& scope, const ExprPtr& expr, std::set<std::string>
                   std::set<std::string>& names) {
     constexpr std::array kOfFields = {Op::field, Op::element, Op::count, Op::known_field};
     for_each_node(expr, [&](const Expr& node) {
-        if (std::ranges::count(kOfFields, node.op) > 0) {
+        if (contains(kOfFields, node.op)) {
             fields.insert(node.name);
         }
         if (node.op != Op::name || !names.insert(node.name).second) {
@@ -568,13 +568,9 @@ std::string Symbols::stated_in(const std::string& field) const {
     if (const auto* const text = std::get_if<std::string>(&value)) {
         return "is the text \"" + *text + "\"";
     }
-    if (const auto* const real = std::get_if<double>(&value)) {
-        return number_text(*real);
-    }
-    if (const auto* const number = std::get_if<Index>(&value)) {
-        return std::to_string(*number);
-    }
-    return config && config->count(field) ? "is a list or an object" : "is not there";
+    return !is_null(value)                  ? text_of(value)
+           : config && config->count(field) ? "is a list or an object"
+                                            : "is not there";
 }
 
 Symbols Symbols::with_field(const std::string& field, Index number) const {

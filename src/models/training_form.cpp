@@ -46,72 +46,61 @@ ExprPtr disjunction_of(const ExprPtr& a, const ExprPtr& b) {
                    b->origin);
 }
 
-/// What a model of the family has of a logical tensor.
-struct Held {
-    std::vector<const Line*> lines;  ///< of the hub
-
-    [[nodiscard]] bool is_there() const { return !lines.empty(); }
-
-    /// When it has it, for a line with this name; null: always.
-    [[nodiscard]] ExprPtr condition(const Pattern& name) const {
-        if (!is_there()) {
-            return nullptr;
-        }
-        ExprPtr any = condition_of(*lines.front(), name);
-        for (const Line* const line : lines) {
-            any = disjunction_of(any, condition_of(*line, name));
-        }
-        return any;
-    }
-
-  private:
-    /// A hub name without a number has it as an axis, and its condition sees how many there are.
-    static ExprPtr condition_of(const Line& line, const Pattern& name) {
-        ExprPtr condition = line.condition;
-        for (const std::string& capture : name.captures) {
-            if (std::ranges::count(line.name.captures, capture) == 0) {
-                condition = rebound(condition, capture, -1);
-            }
-        }
-        return condition;
-    }
-};
-
 /// The hub lines of a recipe by logical tensor.
-class Hub {
-  public:
-    explicit Hub(const Recipe& recipe) {
-        for (const Line& line : recipe.hub) {
-            lines_[line.logical].push_back(&line);
+using Hub = std::map<std::string, std::vector<const Line*>>;
+
+Hub hub_of(const Recipe& recipe) {
+    Hub hub;
+    for (const Line& line : recipe.hub) {
+        hub[line.logical].push_back(&line);
+    }
+    return hub;
+}
+
+/// What a model of the family has of a logical tensor: lines of the hub.
+using Held = std::vector<const Line*>;
+
+Held held_in(const Hub& hub, const std::string& logical) {
+    return copy_or(find_value(hub, logical), Held());
+}
+
+/// Only the lines of its segments with these labels.
+Held held_in(const Hub& hub, const std::string& logical, const std::vector<std::string>& labels) {
+    return filter_list(held_in(hub, logical), [&](const Line* line) {
+        const auto own = labels_of(*line);
+        return std::ranges::find_first_of(own, labels) != own.end();
+    });
+}
+
+/// Whether the model has tensors of the same layers, or whatever else stands before the dot.
+bool has_siblings(const Hub& hub, const std::string& logical) {
+    const std::string prefix = logical.substr(0, logical.rfind('.') + 1);
+    const auto found = hub.lower_bound(prefix);
+    return found != hub.end() && found->first.starts_with(prefix);
+}
+
+/// A hub name without a number has it as an axis, and its condition sees how many there are.
+ExprPtr condition_seen(const Line& line, const Pattern& name) {
+    ExprPtr condition = line.condition;
+    for (const std::string& capture : name.captures) {
+        if (!contains(line.name.captures, capture)) {
+            condition = rebound(condition, capture, -1);
         }
     }
+    return condition;
+}
 
-    [[nodiscard]] Held held(const std::string& logical) const {
-        auto* const found = find_value(lines_, logical);
-        return found == nullptr ? Held{} : Held{*found};
+/// When the model has it, for a line with this name; null: always.
+ExprPtr condition_for(const Held& held, const Pattern& name) {
+    if (held.empty()) {
+        return nullptr;
     }
-
-    /// Only the lines of its segments with these labels.
-    [[nodiscard]] Held held(const std::string& logical,
-                            const std::vector<std::string>& labels) const {
-        Held all = held(logical);
-        std::erase_if(all.lines, [&](const Line* line) {
-            const auto own = labels_of(*line);
-            return std::ranges::find_first_of(own, labels) == own.end();
-        });
-        return all;
+    ExprPtr any = condition_seen(*held.front(), name);
+    for (const Line* const line : held) {
+        any = disjunction_of(any, condition_seen(*line, name));
     }
-
-    /// Whether the model has tensors of the same layers, or whatever else stands before the dot.
-    [[nodiscard]] bool has_siblings(const std::string& logical) const {
-        const std::string prefix = logical.substr(0, logical.rfind('.') + 1);
-        const auto found = lines_.lower_bound(prefix);
-        return found != lines_.end() && found->first.starts_with(prefix);
-    }
-
-  private:
-    std::map<std::string, std::vector<const Line*>> lines_;
-};
+    return any;
+}
 
 /// Works out of conditions what is known without config.json: how names are chosen, what the recipe
 /// says of the family, which logical tensors it has.
@@ -153,20 +142,19 @@ class ConditionFolder {
             return expr;
         }
         const Definition& definition = is_own ? *own : *other;
-        const bool is_number = definition.alternatives.size() == 1 &&
-                               definition.alternatives[0]->op == Op::number &&
-                               std::ranges::count(form_.facts, expr->name) == 0 &&
-                               std::ranges::count(recipe_.givens, expr->name) == 0;
+        const bool is_number =
+            definition.alternatives.size() == 1 && definition.alternatives[0]->op == Op::number &&
+            !contains(form_.facts, expr->name) && !contains(recipe_.givens, expr->name);
         return is_number ? definition.alternatives[0] : expr;
     }
 
     [[nodiscard]] ExprPtr has(const ExprPtr& expr, const Line& line) const {
         const std::string& logical = line.logical;
-        const Held held = hub_.held(logical.substr(0, logical.rfind('.') + 1) + expr->name);
-        if (!held.is_there()) {
+        const Held held = held_in(hub_, logical.substr(0, logical.rfind('.') + 1) + expr->name);
+        if (held.empty()) {
             return number(0);
         }
-        const ExprPtr condition = held.condition(line.name);
+        const ExprPtr condition = condition_for(held, line.name);
         return condition == nullptr ? number(1) : folded(condition, line);
     }
 
@@ -263,10 +251,9 @@ class Choice {
 
 /// What conditions of the line see as l, where the hub's names count on from the layers.
 std::optional<Pattern::Layer> layer_of(const Line& line, const Held& held) {
-    for (const Line* const hub : held.lines) {
+    for (const Line* const hub : held) {
         for (const std::size_t i : indices(hub->name.captures)) {
-            if (!hub->name.plus[i].empty() &&
-                std::ranges::count(line.name.captures, hub->name.captures[i]) > 0) {
+            if (!hub->name.plus[i].empty() && contains(line.name.captures, hub->name.captures[i])) {
                 return Pattern::Layer{hub->name.captures[i], hub->name.plus[i]};
             }
         }
@@ -276,7 +263,7 @@ std::optional<Pattern::Layer> layer_of(const Line& line, const Held& held) {
 
 /// What the hub lines say of the tensor and the framework's line does not.
 void take_options(Line& line, const Held& held) {
-    for (const Line* const hub : held.lines) {
+    for (const Line* const hub : held) {
         line.optional = line.optional || hub->optional;
         line.together = line.together || hub->together;
         line.keep = line.keep ? line.keep : hub->keep;
@@ -318,15 +305,15 @@ bool is_kept(const Line& line, const Dialect& form, const ConditionFolder& foldi
 
 /// Each segment of the hub's lines must be in a line that is written.
 void require_written(const Recipe& recipe, const Recipe& made, const Dialect& form) {
-    const Hub written(made);
-    const Hub hub(recipe);
+    const Hub written = hub_of(made);
+    const Hub hub = hub_of(recipe);
     const ConditionFolder folding(recipe, form, hub);
     for (const Line& line : recipe.hub) {
         if (line.condition != nullptr && is_number(folding.folded(line.condition, line), false)) {
             continue;
         }
         for (const std::string& label : labels_of(line)) {
-            if (!written.held(line.logical, {label}).is_there()) {
+            if (held_in(written, line.logical, {label}).empty()) {
                 throw Error(ErrorCode::unsupported,
                             "a " + recipe.name + " model cannot be written with the names of " +
                                 form.name + ": none is known for " + line.logical +
@@ -406,7 +393,7 @@ std::optional<ExprPtr> written_condition(const Line& line, const std::optional<E
         return std::nullopt;
     }
     const ExprPtr condition =
-        conjunction_of(conjunction_of(line.condition, *chosen), held.condition(line.name));
+        conjunction_of(conjunction_of(line.condition, *chosen), condition_for(held, line.name));
     if (condition == nullptr) {
         return condition;
     }
@@ -424,16 +411,16 @@ Recipe training_form(const Recipe& recipe, const Dialect& form, const TrainingNa
         return module_form(recipe, names);
     }
     Recipe made = empty_form(recipe, names);
-    const Hub hub(recipe);
+    const Hub hub = hub_of(recipe);
     const Choice choice(form, names);
     const ConditionFolder folding(made, form, hub);
     const bool has_kinds = names.is_torch_dist && !names.lines &&
                            is_number(folding.folded(name_of(kApart), Line{}), true);
     for (const Line& line : form.store) {
-        const Held held = hub.held(line.logical, labels_of(line));
+        const Held held = held_in(hub, line.logical, labels_of(line));
         const bool is_kind = has_kinds && is_by_kind(line, form);
-        const bool is_own = held.is_there() ? !is_kept(*held.lines.front(), form, folding)
-                                            : is_filled(line) && hub.has_siblings(line.logical);
+        const bool is_own = held.empty() ? is_filled(line) && has_siblings(hub, line.logical)
+                                         : !is_kept(*held.front(), form, folding);
         const auto chosen = is_own ? choice.when(line, is_kind) : std::nullopt;
         const auto condition = written_condition(line, chosen, held, folding);
         if (!condition) {

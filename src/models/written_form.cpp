@@ -95,8 +95,7 @@ float rope_factor(float frequency, float factor, float low, float high, float co
 const Dialect* form_for(const RecipeLibrary& library, const Recipe& recipe,
                         std::string_view format) {
     for (const Dialect* const dialect : library.dialects()) {
-        if (dialect->written_format == format &&
-            std::ranges::count(dialect->families, recipe.name) > 0) {
+        if (dialect->written_format == format && contains(dialect->families, recipe.name)) {
             return dialect;
         }
     }
@@ -129,7 +128,7 @@ Metadata metadata_of(const Dialect& form, const Symbols& symbols, const Config& 
     for (const KeyRule& rule : form.keys) {
         MetadataField field{full_name(rule.name, form), rule.type};
         if (!symbols.holds(rule.condition) ||
-            std::ranges::count(metadata, field.key, &MetadataField::key) > 0) {
+            find_item(metadata, field.key, &MetadataField::key) != nullptr) {
             continue;
         }
         if (std::ranges::any_of(rule.values, [&](const KeyRule::Value& value) {

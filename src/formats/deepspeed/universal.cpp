@@ -289,7 +289,7 @@ void add_states(const Listing& listing, Location& location) {
         const auto name = parse_file_name(file);
         return name ? std::optional(name->kind) : std::nullopt;
     };
-    const bool has_whole = std::ranges::count(listing.files, ZeroFile::model, kind_of) > 0;
+    const bool has_whole = find_item(listing.files, ZeroFile::model, kind_of) != nullptr;
     ModelStates states;
     for (const std::string& file : listing.files) {
         const auto name = parse_file_name(file);

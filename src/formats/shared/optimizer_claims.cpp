@@ -213,8 +213,7 @@ void require_members(const PickleValue& state, const Members& members) {
         if (known.extract(name).empty()) {
             refuse_said("the optimizer has states of number " + printable(name) +
                         (std::ranges::any_of(
-                             members,
-                             [&](const auto& group) { return std::ranges::count(group, name) > 0; })
+                             members, [&](const auto& group) { return contains(group, name); })
                              ? " twice"
                              : ", which none of its groups has"));
         }

@@ -160,7 +160,7 @@ std::optional<std::string> named_setting(std::string_view name, const PickleValu
 std::optional<std::string> group_setting(std::string_view name, const PickleValue& value,
                                          const ScalarReader& scalars, std::size_t& n_values) {
     auto text = named_setting(name, value, scalars, n_values);
-    const bool is_missed = !text && std::ranges::count(kComputedWith, name) > 0;
+    const bool is_missed = !text && contains(kComputedWith, name);
     return is_missed ? std::optional<std::string>(kUnreadable) : text;
 }
 
