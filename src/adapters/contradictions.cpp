@@ -18,17 +18,14 @@ using Texts = std::vector<std::string>;
 
 /// A number, or those of a list.
 std::set<Index> numbers_of(const ordered_json& json, const char* field) {
-    std::set<Index> numbers;
-    const auto found = json.find(field);
-    if (found == json.end()) {
-        return numbers;
+    const auto* const found = stated(json, field);
+    if (found == nullptr) {
+        return {};
     }
-    for (const ordered_json& entry : found->is_array() ? *found : ordered_json::array({*found})) {
-        if (entry.is_number_integer()) {
-            numbers.insert(entry.get<Index>());
-        }
-    }
-    return numbers;
+    return collect_set<Index>(
+        found->is_array() ? *found : ordered_json::array({*found}),
+        [](const ordered_json& entry) { return entry.get<Index>(); },
+        &ordered_json::is_number_integer);
 }
 
 std::string holder_of(const std::string& tensor) {
@@ -62,8 +59,8 @@ class ContradictionFinder {
     }
 
     [[nodiscard]] bool is_set(const char* field) const {
-        const auto found = declared_.find(field);
-        return found != declared_.end() && !found->is_null() && !found->empty();
+        const auto* const value = stated(declared_, field);
+        return value != nullptr && !value->empty();
     }
 
     void type() {
@@ -131,10 +128,10 @@ class ContradictionFinder {
     }
 
     void one_switch(const char* field, const char* what, std::optional<std::size_t> Module::*part) {
-        const auto found = declared_.find(field);
-        const bool is_off = found != declared_.end() && *found == false;
-        if (is_off && std::ranges::any_of(
-                          modules_, [&](const Module& one) { return (one.*part).has_value(); })) {
+        const auto* const is_on = stated(declared_, field);
+        if (is_on != nullptr && *is_on == false &&
+            std::ranges::any_of(modules_,
+                                [&](const Module& one) { return (one.*part).has_value(); })) {
             add_finding(field,
                         std::string("it is false, but ") + what + " are stored: they are used");
         }
@@ -166,8 +163,8 @@ class ContradictionFinder {
     /// PEFT loads them whatever the configuration says.
     void saved_tensors() {
         const Texts whole = texts_of(declared_, "modules_to_save");
-        const auto bias = declared_.find("bias");
-        const bool has_biases = bias != declared_.end() && bias->is_string() && *bias != "none";
+        const auto* const bias = stated(declared_, "bias");
+        const bool has_biases = bias != nullptr && bias->is_string() && *bias != "none";
         Texts strays;
         for (const std::string& tensor : surroundings_.saved_tensors) {
             const std::string module = holder_of(tensor);

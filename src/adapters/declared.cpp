@@ -37,8 +37,20 @@ constexpr std::array<Feature, 6> kNeverFolded = {{
 }};
 
 bool is_set(const ordered_json& json, const char* field) {
-    const auto found = json.find(field);
-    return found != json.end() && !found->is_null() && *found != false && !found->empty();
+    const auto* const value = stated(json, field);
+    return value != nullptr && *value != false && !value->empty();
+}
+
+/// The text that a field holds; "" where it holds none.
+std::string text_in(const ordered_json& json, const char* field) {
+    const auto* const value = stated(json, field);
+    return value != nullptr && value->is_string() ? value->get<std::string>() : "";
+}
+
+/// By module patterns: nullptr where a field holds none.
+const ordered_json* patterns_in(const ordered_json& json, const char* field) {
+    const auto* const patterns = stated(json, field);
+    return patterns != nullptr && patterns->is_object() ? patterns : nullptr;
 }
 
 std::string value_text(const ordered_json& value) {
@@ -73,10 +85,7 @@ bool is_lora(const ordered_json& type) {
 }
 
 bool changes_base(const ordered_json& declared) {
-    const auto found = declared.find("init_lora_weights");
-    const std::string way =
-        found != declared.end() && found->is_string() ? found->get<std::string>() : "";
-    return is_known_as(way, "beginning that changes the base");
+    return is_known_as(text_in(declared, "init_lora_weights"), "beginning that changes the base");
 }
 
 ordered_json object_in(const ConfigFile& file) {
@@ -115,40 +124,35 @@ const ordered_json& ConfigFile::json() const {
     return *parsed;
 }
 
+const ordered_json* stated(const ordered_json& json, const char* field) {
+    const auto found = json.find(field);
+    return found == json.end() || found->is_null() ? nullptr : &*found;
+}
+
 std::optional<double> positive(const ordered_json& json, const char* field,
                                const ConfigFile& file) {
-    const auto found = json.find(field);
-    if (found == json.end() || found->is_null() || *found == 0) {
+    const auto* const value = stated(json, field);
+    if (value == nullptr || *value == 0) {
         return std::nullopt;
     }
-    const double value = found->is_number() ? found->get<double>() : 0;
-    if (!(std::isfinite(value) && value > 0)) {
+    const double number = value->is_number() ? value->get<double>() : 0;
+    if (!(std::isfinite(number) && number > 0)) {
         reject(json, field, file, "a number above 0");
     }
-    return value;
+    return number;
 }
 
 bool flag(const ordered_json& json, const char* field, const ConfigFile& file) {
-    const auto found = json.find(field);
-    if (found == json.end() || found->is_null()) {
-        return false;
-    }
-    if (!found->is_boolean()) {
+    const auto* const value = stated(json, field);
+    if (value != nullptr && !value->is_boolean()) {
         reject(json, field, file, "true or false");
     }
-    return found->get<bool>();
+    return value != nullptr && value->get<bool>();
 }
 
 std::vector<std::string> texts_of(const ordered_json& json, const char* field) {
-    std::vector<std::string> texts;
-    const auto found = json.find(field);
-    for (const ordered_json& entry :
-         found != json.end() && found->is_array() ? *found : ordered_json::array()) {
-        if (entry.is_string()) {
-            texts.push_back(entry.get<std::string>());
-        }
-    }
-    return texts;
+    const auto* const list = stated(json, field);
+    return list == nullptr ? std::vector<std::string>() : texts_in(*list);
 }
 
 void require_plain(const ordered_json& declared, const ConfigFile& file, AdapterUse use) {
@@ -175,8 +179,8 @@ void require_plain(const ordered_json& declared, const ConfigFile& file, Adapter
 
 std::optional<double> by_pattern(const ordered_json& json, const char* field,
                                  const std::string& path) {
-    const auto patterns = json.find(field);
-    if (patterns == json.end() || !patterns->is_object()) {
+    const auto* const patterns = patterns_in(json, field);
+    if (patterns == nullptr) {
         return std::nullopt;
     }
     for (const auto& [pattern, value] : patterns->items()) {
@@ -191,8 +195,8 @@ void require_few_patterns(const ordered_json& json, const ConfigFile& file, std:
     constexpr double kMostMatches = 1e9;  // of a name: nanoseconds
     constexpr double kExpression = 5e3;   // of an expression, as so many names
     for (const char* field : {"rank_pattern", "alpha_pattern"}) {
-        const auto patterns = json.find(field);
-        if (patterns == json.end() || !patterns->is_object()) {
+        const auto* const patterns = patterns_in(json, field);
+        if (patterns == nullptr) {
             continue;
         }
         double n_matches = 0;
@@ -222,9 +226,7 @@ Release release_of(const ordered_json& json) {
         {"ensure_weight_tying", "0.18.0"},
     }};
     Release release;
-    const auto version = json.find("peft_version");
-    release.version =
-        version != json.end() && version->is_string() ? version->get<std::string>() : "";
+    release.version = text_in(json, "peft_version");
     auto* const newest =
         find_where(kFields, [&](const auto& field) { return json.contains(field.first); });
     if (newest != nullptr) {

@@ -37,6 +37,9 @@ enum class AdapterUse {
     folded_into_given,  ///< added into another copy of the base
 };
 
+/// What a field says; nullptr where it is absent or null.
+const nlohmann::ordered_json* stated(const nlohmann::ordered_json& json, const char* field);
+
 /// A number above 0; nullopt where the field is absent, null or 0 (verl writes 0 for an alpha it
 /// does not know). Error(mismatch) for anything else, naming the file.
 std::optional<double> positive(const nlohmann::ordered_json& json, const char* field,

@@ -30,18 +30,8 @@ bool is_foreign(std::string_view part) {
     return behind != beginnings.begin() && part.starts_with(*std::prev(behind));
 }
 
-template <typename List>
-bool holds(const List& list, std::string_view part) {
-    return contains(list, part);
-}
-
 std::string join(const NameParts& parts, std::size_t begin, std::size_t end) {
-    std::string text;
-    for (std::size_t i = begin; i < end; ++i) {
-        text += text.empty() ? "" : ".";
-        text += parts[i];
-    }
-    return text;
+    return joined(std::span(parts).subspan(begin, end - begin), ".");
 }
 
 /// The text without its parts [begin, end).
@@ -170,7 +160,7 @@ PeftName read_name(const std::string& stored) {
             wrappers.role = TensorRole::foreign;
         } else if (auto grouped = grouped_name(parts, i)) {
             return *std::move(grouped);
-        } else if (holds(kFactors, parts[i])) {
+        } else if (contains(kFactors, parts[i])) {
             PeftName name = factor_name(parts, i, wrappers.base_layers);
             name.role = wrappers.fit_factor(i) ? TensorRole::factor : TensorRole::foreign;
             return name;
@@ -210,14 +200,10 @@ std::map<Wrapped, FactorsByComponent> by_module(std::span<const SavedTensor> ten
     return modules;
 }
 
-std::optional<std::size_t> find(const FactorsByComponent& factors, const std::string& component) {
-    return copy_of(find_value(factors, component));
-}
-
 std::size_t require(const FactorsByComponent& factors, const std::string& component,
                     const std::string& path) {
-    const auto found = find(factors, component);
-    if (!found) {
+    auto* const found = find_value(factors, component);
+    if (found == nullptr) {
         throw Error(ErrorCode::mismatch, "the adapter of " + printable(path) + " has no " +
                                              component + ": the checkpoint is incomplete");
     }
@@ -261,8 +247,8 @@ Module module_of(std::span<const SavedTensor> tensors, const Wrapped& wrapped,
     if (b.shape[1] != module.rank) {
         reject(b, "[" + std::to_string(module.n_out) + ", " + std::to_string(module.rank) + "]");
     }
-    module.magnitude = find(factors, "lora_magnitude_vector");
-    module.bias = find(factors, "lora_B.bias");
+    module.magnitude = copy_of(find_value(factors, "lora_magnitude_vector"));
+    module.bias = copy_of(find_value(factors, "lora_B.bias"));
     check_vector(tensors, module.magnitude, module);
     check_vector(tensors, module.bias, module);
     return module;

@@ -20,12 +20,13 @@ enum class TensorRole {
     base,      ///< a tensor PEFT left as it is
     wrapped,   ///< of a module that LoRA wraps (`.base_layer.`)
     original,  ///< of a module trained as a whole, before the training (`.original_module.`)
-    whole,     ///< the same, trained (`.modules_to_save.NAME.`, saved `.modules_to_save.`)
-    saved,     ///< as `base`, but of an adapter that PEFT saved: it replaces the base's
-    former,    ///< as `original`, but of an adapter that PEFT saved: what the base had
-    factor,    ///< of LoRA itself
-    rows,      ///< of an embedding, trained on their own (`.token_adapter.`)
-    foreign,   ///< of another kind of adapter
+    // The adapter's:
+    whole,    ///< as `original`, trained (`.modules_to_save.NAME.`, saved `.modules_to_save.`)
+    saved,    ///< as `base`, but of an adapter that PEFT saved: it replaces the base's
+    former,   ///< as `original`, but of an adapter that PEFT saved: what the base had
+    factor,   ///< of LoRA itself
+    rows,     ///< of an embedding, trained on their own (`.token_adapter.`)
+    foreign,  ///< of another kind of adapter
 };
 
 /// A stored name of a PEFT model, taken apart.

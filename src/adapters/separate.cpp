@@ -22,8 +22,7 @@ using catalogue::Shard;
 using catalogue::Tensor;
 
 bool is_adapters(TensorRole role) {
-    return role == TensorRole::factor || role == TensorRole::whole || role == TensorRole::saved ||
-           role == TensorRole::former || role == TensorRole::rows || role == TensorRole::foreign;
+    return role >= TensorRole::whole;
 }
 
 bool is_embedding(std::string_view module) {
@@ -274,7 +273,7 @@ class Dealer {
 
 template <typename Item>
 void sort_by_name(std::vector<Item>& items) {
-    std::ranges::stable_sort(items, [](const Item& a, const Item& b) { return a.name < b.name; });
+    std::ranges::stable_sort(items, {}, &Item::name);
 }
 
 /// PEFT saves an embedding that was trained as a whole twice, where it saves its new rows: one
@@ -303,7 +302,7 @@ void join_copy(Tensor& kept, Tensor copy) {
     for (catalogue::Piece& piece : copy.pieces) {
         ++piece.replica;
     }
-    std::ranges::move(copy.pieces, std::back_inserter(kept.pieces));
+    append_all(kept.pieces, std::move(copy.pieces));
 }
 
 bool holds_adapter(const Catalogue& catalogue) {

@@ -32,11 +32,10 @@ std::string text_of(double value) {
 }
 
 /// "TaskType.CAUSAL_LM", as Python prints its enumerations, is meant as "CAUSAL_LM".
-void strip_enumeration(ordered_json& config, const char* field) {
-    const auto found = config.find(field);
-    if (found != config.end() && found->is_string()) {
-        const auto text = found->get<std::string>();
-        *found = text.substr(text.rfind('.') + 1);
+void strip_enumeration(ordered_json& value) {
+    if (value.is_string()) {
+        const auto text = value.get<std::string>();
+        value = text.substr(text.rfind('.') + 1);
     }
 }
 
@@ -60,15 +59,12 @@ class SettingsResolver {
         settle_ranks();
         settle_kinds();
         note_converted();
-        for (std::string& text :
-             contradictions(declared_, sources_.adapter_config, modules_, surroundings_)) {
-            settings_.notes.push_back(std::move(text));
-        }
+        append_all(settings_.notes,
+                   contradictions(declared_, sources_.adapter_config, modules_, surroundings_));
         settle_names();
         note_defaults();
-        for (const Module& module : modules_) {
-            settings_.scales.push_back(scale(module));
-        }
+        settings_.scales =
+            collect_list(modules_, [&](const Module& module) { return scale(module); });
         for (const Module& module : modules_) {
             name_pairs(module);
         }
@@ -78,8 +74,8 @@ class SettingsResolver {
 
   private:
     /// An alpha that --lora_alpha stands for need not be one.
-    std::optional<double> stated(const ordered_json& json, const char* field,
-                                 const ConfigFile& file) {
+    std::optional<double> alpha_in(const ordered_json& json, const char* field,
+                                   const ConfigFile& file) {
         try {
             return positive(json, field, file);
         } catch (const Error& error) {
@@ -92,8 +88,8 @@ class SettingsResolver {
     }
 
     void settle_alpha() {
-        const auto declared = stated(declared_, "lora_alpha", sources_.adapter_config);
-        const auto trained = stated(meta_, "lora_alpha", sources_.train_meta);
+        const auto declared = alpha_in(declared_, "lora_alpha", sources_.adapter_config);
+        const auto trained = alpha_in(meta_, "lora_alpha", sources_.train_meta);
         const auto found = declared ? declared : trained;
         if (sources_.alpha && found && *sources_.alpha != *found) {
             settings_.notes.push_back(
@@ -175,8 +171,8 @@ class SettingsResolver {
         for (const Module& module : modules_) {
             ++counts[module.rank];
         }
-        const auto commonest = std::ranges::max_element(
-            counts, [](const auto& a, const auto& b) { return a.second < b.second; });
+        const auto commonest =
+            std::ranges::max_element(counts, {}, [](const auto& one) { return one.second; });
         const Index rank = commonest == counts.end() ? 0 : commonest->first;
         config_["r"] = rank;
         config_["rank_pattern"] = ordered_json::object();
@@ -254,10 +250,9 @@ class SettingsResolver {
         // peft keeps it out of what it saves and cannot read it back.
         config_.erase("runtime_config");
         if (!config_.contains("task_type")) {
-            config_["task_type"] =
-                meta_.contains("task_type") ? meta_["task_type"] : ordered_json();
+            config_["task_type"] = meta_.value("task_type", ordered_json());
         }
-        strip_enumeration(config_, "task_type");
+        strip_enumeration(config_["task_type"]);
         set_missing("base_model_name_or_path", sources_.base_model.empty()
                                                    ? ordered_json()
                                                    : ordered_json(sources_.base_model));
@@ -344,12 +339,11 @@ class SettingsResolver {
 }  // namespace
 
 Biases biases_of(const SettingsSources& sources) {
-    const ordered_json& config = sources.adapter_config.json();
-    const auto found = config.find("bias");
-    if (found == config.end() || !found->is_string() || *found == "none") {
+    const auto* const stored = stated(sources.adapter_config.json(), "bias");
+    if (stored == nullptr || !stored->is_string() || *stored == "none") {
         return Biases::none;
     }
-    return *found == "all" ? Biases::all : Biases::of_wrapped;
+    return *stored == "all" ? Biases::all : Biases::of_wrapped;
 }
 
 Release release_of(const SettingsSources& sources) {

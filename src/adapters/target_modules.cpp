@@ -4,6 +4,7 @@
 #include <cctype>
 #include <map>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "core/regex.hpp"
@@ -112,12 +113,18 @@ std::set<std::string> partial_by_layers(std::span<const Module> modules,
 std::set<std::string> partial_by_base(std::span<const Module> modules,
                                       const std::set<std::string>& base_modules) {
     std::set<std::string> wrapped = collect_set(modules, &Module::path);
-    return collect_set(
-        base_modules, [](const std::string& path) { return last_component(path); },
-        [&](const std::string& path) { return !wrapped.contains(path); });
+    return collect_set(base_modules, last_component,
+                       [&](const std::string& path) { return !wrapped.contains(path); });
 }
 
 }  // namespace
+
+std::vector<std::string> texts_in(const ordered_json& list) {
+    return collect_list<std::string>(
+        list.is_array() ? list : ordered_json::array(),
+        [](const ordered_json& entry) { return entry.get<std::string>(); },
+        &ordered_json::is_string);
+}
 
 Index layer_of(const std::string& path) {
     return place_of(path).second;
@@ -144,14 +151,12 @@ bool covers(const ordered_json& declared, std::span<const Module> modules) {
 }
 
 bool names_all(const ordered_json& declared, std::span<const std::string> paths) {
-    std::set<std::string> entries = collect_set(
-        declared.is_array() ? declared : ordered_json::array(),
-        [](const ordered_json& entry) { return entry.get<std::string>(); },
-        [&](const ordered_json& entry) { return entry.is_string(); });
+    const std::vector<std::string> texts = texts_in(declared);
+    const std::set<std::string_view> entries(texts.begin(), texts.end());
     // Every end of a path from a dot on is looked up: no product of two long lists.
     return std::ranges::all_of(paths, [&](const std::string& path) {
         for (std::size_t at = 0; at != std::string::npos;) {
-            if (entries.contains(path.substr(at))) {
+            if (entries.contains(std::string_view(path).substr(at))) {
                 return true;
             }
             at = path.find('.', at);
@@ -175,8 +180,7 @@ std::vector<std::string> target_modules(std::span<const Module> modules,
 }
 
 std::vector<std::string> last_components(std::span<const std::string> paths) {
-    std::set<std::string> names =
-        collect_set(paths, [](const std::string& path) { return last_component(path); });
+    const std::set<std::string> names = collect_set(paths, last_component);
     return {names.begin(), names.end()};
 }
 

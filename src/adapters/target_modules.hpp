@@ -20,6 +20,9 @@ bool is_plain(const std::string& pattern);
 /// read or is longer than any that makes sense.
 bool matches_end(const std::string& pattern, const std::string& path);
 
+/// The texts in a list; none in what is no list.
+std::vector<std::string> texts_in(const nlohmann::ordered_json& list);
+
 /// The first number among a path's components; -1: none.
 Index layer_of(const std::string& path);
 

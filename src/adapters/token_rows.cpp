@@ -18,13 +18,6 @@ namespace {
 constexpr const char* kTokens = "trainable_token_indices";
 constexpr const char* kWholeSave = "give a save that has both the rows and its adapter_config.json";
 
-/// Null where the configuration says nothing of tokens.
-nlohmann::ordered_json stated_tokens(const ConfigFile& config) {
-    const auto& declared = config.json();
-    const auto field = declared.find(kTokens);
-    return field == declared.end() ? nlohmann::ordered_json() : *field;
-}
-
 std::vector<Index> tokens_in(const nlohmann::ordered_json& list, const ConfigFile& config) {
     std::vector<Index> tokens;
     std::set<Index> seen;
@@ -45,11 +38,11 @@ std::vector<Index> tokens_in(const nlohmann::ordered_json& list, const ConfigFil
 /// The tokens stated for this module apart from others; nullopt where other modules are named, one
 /// list for all, or none.
 std::optional<std::vector<Index>> own_tokens_of(const ConfigFile& config, const std::string& path) {
-    const auto stated = stated_tokens(config);
-    if (!stated.is_object()) {
+    const auto* const tokens = stated(config.json(), kTokens);
+    if (tokens == nullptr || !tokens->is_object()) {
         return std::nullopt;
     }
-    for (const auto& [module, list] : stated.items()) {
+    for (const auto& [module, list] : tokens->items()) {
         if (names_it(module, path)) {
             return tokens_in(list, config);
         }
@@ -67,8 +60,8 @@ bool has_own_tokens(const ConfigFile& config, const std::string& head,
 
 std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
                                      const ConfigFile& config) {
-    const auto stated = stated_tokens(config);
-    const bool is_for_all = !stated.is_null() && !stated.is_object();
+    const auto* const listed_tokens = stated(config.json(), kTokens);
+    const bool is_for_all = listed_tokens != nullptr && !listed_tokens->is_object();
     std::vector<TokenRows> found;
     for (const std::size_t i : indices(tensors)) {
         const PeftName name = read_name(tensors[i].name);
@@ -76,7 +69,7 @@ std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
             continue;
         }
         const std::vector<Index>& shape = tensors[i].shape;
-        auto tokens = is_for_all ? std::optional(tokens_in(stated, config))
+        auto tokens = is_for_all ? std::optional(tokens_in(*listed_tokens, config))
                                  : own_tokens_of(config, name.module_name);
         if (!tokens || shape.size() != 2 || std::ssize(*tokens) != shape[0]) {
             throw Error(ErrorCode::mismatch,
@@ -88,7 +81,7 @@ std::vector<TokenRows> token_rows_of(std::span<const SavedTensor> tensors,
         }
         found.push_back({name.module_name, i, *std::move(tokens), shape[1]});
     }
-    if (found.empty() && !stated.empty()) {
+    if (found.empty() && listed_tokens != nullptr && !listed_tokens->empty()) {
         throw Error(ErrorCode::mismatch,
                     config.path + " says " + kTokens +
                         ", but no trainable_tokens_delta is stored: the checkpoint is incomplete",

@@ -11,15 +11,11 @@
 #include "numeric/quality.hpp"
 #include "numeric/quantised_rows.hpp"
 #include "plan/binding.hpp"
+#include "plan/plan.hpp"
 
 #include "reader.hpp"
 #include "round.hpp"
 #include "source.hpp"
-
-namespace shardweld::plan {
-struct Plan;
-struct Slice;
-}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 

@@ -25,15 +25,6 @@ ByteBuffer dense_side(const layout::Copy& pack, DType from, DType to, ByteView s
     return rounded;
 }
 
-/// The nest with its sides exchanged.
-layout::Copy turned(layout::Copy copy) {
-    std::swap(copy.src_offset, copy.dst_offset);
-    for (layout::Loop& loop : copy.loops) {
-        std::swap(loop.src_stride, loop.dst_stride);
-    }
-    return copy;
-}
-
 /// Elements that are a NaN on both sides, of other bits: 0xFFFF or 0x7FC0 in bf16.
 Index count_other_nans(DType type, ByteView a, ByteView b) {
     const std::size_t element = size_of(type);
@@ -59,14 +50,14 @@ Index count_other_nans(DType type, ByteView a, ByteView b) {
 Index count_unrounded(const layout::Copy& copy, ComparedTypes types, ByteView src, ByteView dst) {
     Index different = 0;
     const layout::Range span = layout::src_span(copy);
-    for (Index at = span.lo; at < span.lo + span.extent; at += kAtOnce) {
+    for (Index at = span.lo; at < span.end(); at += kAtOnce) {
         for (const layout::Copy& part : layout::restrict_src(copy, at, at + kAtOnce)) {
             const auto [pack, unpack] = layout::pack_unpack(part);
             const auto rounded = dense_side(pack, types.src, types.dst, src);
             const Index found = layout::count_different(unpack, size_of(types.dst), rounded, dst);
             if (found > 0) {
                 ByteBuffer stored(rounded.size());
-                layout::run(turned(unpack), size_of(types.dst), dst, stored);
+                layout::run(layout::turned(unpack), size_of(types.dst), dst, stored);
                 different += found - count_other_nans(types.dst, rounded, stored);
             }
         }
@@ -82,8 +73,9 @@ Index count_unlike(const layout::Copy& copy, const ComparedTypes& types, ByteVie
         const Index n = layout::count_different(copy, size_of(types.src), src, dst);
         return n > 0 && is_float(types.src) ? count_unrounded(copy, types, src, dst) : n;
     }
-    return types.dst == DType::f32 ? count_unrounded(turned(copy), {types.dst, types.src}, dst, src)
-                                   : count_unrounded(copy, types, src, dst);
+    return types.dst == DType::f32
+               ? count_unrounded(layout::turned(copy), {types.dst, types.src}, dst, src)
+               : count_unrounded(copy, types, src, dst);
 }
 
 }  // namespace shardweld::execute

@@ -4,11 +4,11 @@
 #include <array>
 #include <cstring>
 
+#include "core/in_context.hpp"
 #include "layout/copy.hpp"
 #include "layout/unfold.hpp"
 #include "numeric/convert.hpp"
 #include "numeric/quantise.hpp"
-#include "shardweld/error.hpp"
 
 namespace shardweld::execute {
 
@@ -57,23 +57,18 @@ float Decoder::global_of(const plan::Decode& how) {
 
 void Decoder::decode_parts(const plan::Target& target, layout::Range elements, ByteView codes,
                            ByteSpan out) {
-    try {
+    in_context("tensor ", target.name, [&] {
         for (const plan::DecodedPart& part : target.decoded) {
             decode_part({part.how, target.dtype, codes, out}, part.copy, elements);
         }
-    } catch (Error& error) {
-        error.add_context("tensor " + target.name);
-        throw;
-    }
+    });
 }
 
 /// `part`: where the weight's elements stand in the target, of which the slice is `elements`.
 void Decoder::decode_part(const CodedSlice& slice, const layout::Copy& part,
                           layout::Range elements) {
     const std::array<Index, 2> shape{slice.how.n_rows, slice.how.n_columns};
-    for (layout::Copy copy :
-         layout::restrict_dst(part, elements.lo, elements.lo + elements.extent)) {
-        copy.dst_offset -= elements.lo;
+    for (const layout::Copy& copy : layout::part_in(part, elements)) {
         for (const layout::Patch& patch : layout::unfold_src(copy, shape)) {
             decode(slice, patch);
         }
@@ -127,8 +122,8 @@ void Decoder::decode_row(const CodedSlice& slice, const layout::Patch& patch, In
     const Bytes code_size = size_of(facts.codes);
     const auto scales = scales_of(how, static_cast<Bytes>(patch.axes[0].lo + row), 1);
     Index n = 0;
-    for (Index c = columns.lo; c < columns.lo + columns.extent; c += n) {
-        const Index left = columns.lo + columns.extent - c;
+    for (Index c = columns.lo; c < columns.range().end(); c += n) {
+        const Index left = columns.range().end() - c;
         n = c % tile == 0 ? left : std::min(left, tile - c % tile);
         const Index at =
             patch.offset + row * patch.axes[0].stride + (c - columns.lo) * columns.stride;
@@ -157,9 +152,9 @@ void Decoder::decode_turned(const CodedSlice& slice, const layout::Patch& patch)
     const auto scales = scales_.get(static_cast<Bytes>(n) * size_of(how.scales));
     const auto values = values_.get(bf16_bytes(tile * n));
     Index row = rows.lo;
-    while (row < rows.lo + rows.extent) {
+    while (row < rows.range().end()) {
         const Index first = row / tile * tile;
-        const Index end = std::min(first + tile, rows.lo + rows.extent);
+        const Index end = std::min(first + tile, rows.range().end());
         const Index at = patch.offset + row - rows.lo;
         std::ranges::fill(codes, std::byte{});
         layout::run(

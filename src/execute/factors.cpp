@@ -279,8 +279,7 @@ void Factors::write_block(const MatrixBlock& block, const plan::Fold& fold, DTyp
 void Factors::fold_part(const plan::Target& target, const plan::FoldedPart& part,
                         layout::Range slice, ByteView stored, ByteSpan out) {
     const std::array<Index, 2> shape = shape_of(part.fold);
-    for (layout::Copy copy : layout::restrict_dst(part.copy, slice.lo, slice.lo + slice.extent)) {
-        copy.dst_offset -= slice.lo;
+    for (const layout::Copy& copy : layout::part_in(part.copy, slice)) {
         for (const layout::Patch& patch : layout::unfold_src(copy, shape)) {
             update(target, part.fold, patch, stored, [&](const MatrixBlock& block) {
                 write_block(block, part.fold, part.weight, target.dtype, out);

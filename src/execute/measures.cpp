@@ -70,8 +70,7 @@ class Norms {
         stored_.resize(static_cast<Bytes>(end - begin) * size);
         std::vector<Move> moves;
         for (const plan::Operand& operand : target.operands) {
-            for (layout::Copy part : layout::restrict_dst(operand.copy, begin, end)) {
-                part.dst_offset -= begin;
+            for (const layout::Copy& part : layout::part_in(operand.copy, {begin, end - begin})) {
                 moves.push_back({operand.file, operand.base, static_cast<std::uint32_t>(size), part,
                                  stored_, nullptr});
             }

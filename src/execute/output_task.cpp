@@ -284,9 +284,8 @@ StoredSlice OutputTask::assembled(const Round& round, const StoredSlice& from,
     }
     const ByteSpan place = arranged_.get(bytes);
     for (const layout::Copy& copy : relation.copies) {
-        for (layout::Copy part : layout::restrict_dst(copy, wanted.lo, wanted.lo + wanted.extent)) {
+        for (layout::Copy& part : layout::part_in(copy, wanted)) {
             part.src_offset -= there.lo;
-            part.dst_offset -= wanted.lo;
             layout::run(part, size, from.stored, place);
         }
     }

@@ -34,7 +34,7 @@ std::vector<layout::Range> runs_of(const layout::Box& box, std::span<const Index
                 finer.push_back({run.lo * shape[axis], run.extent * shape[axis]});
                 continue;
             }
-            for (Index at = run.lo; at < run.lo + run.extent; ++at) {
+            for (Index at = run.lo; at < run.end(); ++at) {
                 finer.push_back({at * shape[axis] + box[axis].lo, box[axis].extent});
             }
         }
@@ -121,12 +121,10 @@ PartReader::PartReader(const plan::Plan& plan, const SourceFiles& source, fs::pa
 
 void PartReader::read(std::uint32_t target, const layout::Box& box, ByteSpan out) {
     const plan::Target& made = plan_.targets[target];
-    if (!is_read_alone(made)) {
-        read_rows(target, box, out);
-    } else if (made.stored == made.dtype) {
-        gather(made, runs_of(box, made.shape), out);
+    if (is_read_alone(made)) {
+        read_runs(made, runs_of(box, made.shape), out);
     } else {
-        cast(made, runs_of(box, made.shape), out);
+        read_rows(target, box, out);
     }
     reader_.require_unchanged();
 }
@@ -136,12 +134,20 @@ void PartReader::read_elements(std::uint32_t tensor, layout::Range elements,
     const plan::Target& made = plan_.target_of(tensor);
     if (plan_.is_constant(tensor) || !is_read_alone(made)) {
         make(tensor, elements, out);
-    } else if (made.stored == made.dtype) {
-        gather(made, {&elements, 1}, out);
     } else {
-        cast(made, {&elements, 1}, out);
+        read_runs(made, {&elements, 1}, out);
     }
     reader_.require_unchanged();
+}
+
+/// The elements of `runs` as they are written, one behind the other.
+void PartReader::read_runs(const plan::Target& target, std::span<const layout::Range> runs,
+                           ByteSpan out) {
+    if (target.stored == target.dtype) {
+        gather(target, runs, out);
+    } else {
+        cast(target, runs, out);
+    }
 }
 
 /// The stored elements of `runs`, one behind the other.
@@ -197,8 +203,8 @@ void PartReader::read_rows(std::uint32_t target, const layout::Box& box, ByteSpa
     const layout::Range rows = has_rows ? box[0] : layout::Range{0, 1};
     const auto step = std::max<Index>(
         static_cast<Index>(kRowsAtOnce / (static_cast<Bytes>(row) * size)), Index{1});
-    for (Index first = rows.lo; first < rows.lo + rows.extent; first += step) {
-        const Index n = std::min(step, rows.lo + rows.extent - first);
+    for (Index first = rows.lo; first < rows.end(); first += step) {
+        const Index n = std::min(step, rows.end() - first);
         const auto made_rows = rows_.get(static_cast<Bytes>(n * row) * size);
         make(tensors_[target], {first * row, n * row}, made_rows);
         const layout::Patch from =
@@ -215,7 +221,7 @@ void PartReader::make(std::uint32_t tensor, layout::Range elements, ByteSpan out
     const plan::WrittenTensor& made = plan_.tensor(tensor);
     const Index strip = std::max<Index>(plan_.strip_elements(tensor), 1);
     const Index first = elements.lo / strip;
-    const Index last = (elements.lo + elements.extent + strip - 1) / strip;
+    const Index last = (elements.end() + strip - 1) / strip;
     // Tensors that are made together take turns, strip by strip.
     const std::size_t place = places_[tensor];
     const plan::OutputSpace::Unit& unit = plan_.space.units[place];
@@ -244,12 +250,11 @@ void PartReader::take_slice(const plan::Slice& slice, ByteView bytes) {
         return;
     }
     const auto size = std::ssize(bytes) / (slice.end - slice.begin);
-    const Index begin = std::max(slice.begin, wanted_.lo);
-    const Index end = std::min(slice.end, wanted_.lo + wanted_.extent);
-    if (begin < end) {
-        std::ranges::copy(bytes.subspan(static_cast<Bytes>((begin - slice.begin) * size),
-                                        static_cast<Bytes>((end - begin) * size)),
-                          out_.begin() + (begin - wanted_.lo) * size);
+    const layout::Range both = layout::meet({slice.begin, slice.end - slice.begin}, wanted_);
+    if (both.extent > 0) {
+        std::ranges::copy(bytes.subspan(static_cast<Bytes>((both.lo - slice.begin) * size),
+                                        static_cast<Bytes>(both.extent * size)),
+                          out_.begin() + (both.lo - wanted_.lo) * size);
     }
 }
 

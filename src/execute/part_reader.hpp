@@ -43,6 +43,7 @@ class PartReader {
     void read_elements(std::uint32_t tensor, layout::Range elements, ByteSpan out);
 
   private:
+    void read_runs(const plan::Target& target, std::span<const layout::Range> runs, ByteSpan out);
     void gather(const plan::Target& target, std::span<const layout::Range> runs, ByteSpan out);
     void cast(const plan::Target& target, std::span<const layout::Range> runs, ByteSpan out);
     void read_rows(std::uint32_t target, const layout::Box& box, ByteSpan out);

@@ -75,9 +75,7 @@ void Prefetch::announce(int owner, plan::OutputRange range, std::uint32_t term) 
                 continue;
             }
             const Bytes element_bytes = size_of(target.stored_as(operand));
-            const layout::Range wanted = plan_.sources(slice);
-            for (const layout::Copy& part :
-                 layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
+            for (const layout::Copy& part : layout::part_in(operand.copy, plan_.sources(slice))) {
                 announce_part(reader_, operand, part, element_bytes);
             }
         }

@@ -61,11 +61,15 @@ std::size_t sparse_loop(const Move& move) {
                                                                                : copy.loops.size();
 }
 
-Bytes span_bytes(const Move& move) {
-    return static_cast<Bytes>(layout::src_span(move.copy).extent) * move.element_bytes;
-}
-
 }  // namespace
+
+void Move::carry_out(const Copy& elements, ByteView src) const {
+    if (n_different != nullptr) {
+        *n_different += count_unlike(elements, rounding, src, dst);
+    } else {
+        layout::run(elements, element_bytes, src, dst);
+    }
+}
 
 const io::InputFile& OpenFiles::get(std::uint32_t file) {
     auto* const found = find_value(by_file_, file);
@@ -184,9 +188,8 @@ Index Reader::gather(std::span<const plan::Operand> operands, std::span<const la
     for (const plan::Operand& operand : operands) {
         Index at = 0;
         for (const layout::Range& range : ranges) {
-            for (layout::Copy part :
-                 layout::restrict_dst(operand.copy, range.lo, range.lo + range.extent)) {
-                part.dst_offset += at - range.lo;
+            for (Copy& part : layout::part_in(operand.copy, range)) {
+                part.dst_offset += at;
                 n_found += part.volume();
                 moves.push_back({operand.file, operand.base, element_bytes, part, out, nullptr});
             }
@@ -238,7 +241,7 @@ bool Reader::read_runs(const Move& move) {
             src += j * starts.loops[loop].src_stride;
             dst += j * starts.loops[loop].dst_stride;
         }
-        const Bytes begin = move.base + static_cast<Bytes>(src) * move.element_bytes;
+        const Bytes begin = move.at(src);
         fetch(move.file, begin,
               move.dst.subspan(static_cast<std::size_t>(dst) * move.element_bytes, run));
         files_.done_with(move.file, begin, run);
@@ -263,12 +266,10 @@ void Reader::split(const Move& move, std::vector<Spanned>& out) {
     // window.
     const auto window = static_cast<Index>(scratch_bytes_ / 2 / move.element_bytes);
     if (span.extent <= window) {
-        const Bytes begin = move.base + static_cast<Bytes>(span.lo) * move.element_bytes;
-        const Bytes end = begin + span_bytes(move);
-        add_part({move, begin, end}, out);
+        add_part({move, move.at(span.lo), move.at(span.end())}, out);
         return;
     }
-    for (Index at = span.lo; at < span.lo + span.extent; at += window) {
+    for (Index at = span.lo; at < span.end(); at += window) {
         for (const Copy& part : layout::restrict_src(move.copy, at, at + window)) {
             Move cut = move;
             cut.copy = part;
@@ -297,26 +298,18 @@ void Reader::read_window(std::span<const Spanned> window) {
     const ByteSpan bytes = std::span(scratch_).first(end - begin);
     fetch(window.front().move.file, begin, bytes);
     for (const Spanned& part : window) {
-        const Move& move = part.move;
         // The window holds the bytes from `begin` on: addresses are counted from the part's own
         // first byte.
-        Copy copy = move.copy;
-        copy.src_offset -= layout::src_span(move.copy).lo;
-        const auto src = bytes.subspan(part.begin - begin, part.end - part.begin);
-        if (move.n_different != nullptr) {
-            *move.n_different += count_unlike(copy, move.rounding, src, move.dst);
-        } else {
-            layout::run(copy, move.element_bytes, src, move.dst);
-        }
+        Copy copy = part.move.copy;
+        copy.src_offset -= layout::src_span(copy).lo;
+        part.move.carry_out(copy, bytes.subspan(part.begin - begin, part.end - part.begin));
     }
 }
 
 void Reader::read(std::vector<Move> moves) {
     std::vector<Spanned> parts;
-    std::ranges::sort(moves, [](const Move& a, const Move& b) {
-        return std::tuple(a.file,
-                          a.base + static_cast<Bytes>(a.copy.src_offset) * a.element_bytes) <
-               std::tuple(b.file, b.base + static_cast<Bytes>(b.copy.src_offset) * b.element_bytes);
+    std::ranges::sort(moves, {}, [](const Move& move) {
+        return std::pair(move.file, move.at(move.copy.src_offset));
     });
     for (const Move& move : moves) {
         if (!read_runs(move)) {
@@ -328,9 +321,8 @@ void Reader::read(std::vector<Move> moves) {
 
 /// Reads the parts, those that lie close together at once, and forgets them.
 void Reader::read_parts(std::vector<Spanned>& parts) {
-    std::ranges::sort(parts, [](const Spanned& a, const Spanned& b) {
-        return std::tie(a.move.file, a.begin) < std::tie(b.move.file, b.begin);
-    });
+    std::ranges::sort(parts, {},
+                      [](const Spanned& part) { return std::pair(part.move.file, part.begin); });
     std::size_t first = 0;
     while (first < parts.size()) {
         Bytes end = parts[first].end;

@@ -76,6 +76,13 @@ struct Move {
     ByteSpan dst;
     Index* n_different = nullptr;  ///< set: compare and add the count here instead of copying
     ComparedTypes rounding = {};   ///< of what is compared
+
+    /// The file offset of a source address.
+    [[nodiscard]] Bytes at(Index address) const {
+        return base + static_cast<Bytes>(address) * element_bytes;
+    }
+    /// Copies, or compares, elements whose source addresses are counted in `src`.
+    void carry_out(const layout::Copy& elements, ByteView src) const;
 };
 
 class Reader {

@@ -140,9 +140,8 @@ class Check {
                 open.push_back(open_of(i, is_due));
             }
         }
-        std::ranges::stable_sort(open, [](const OpenRecord& a, const OpenRecord& b) {
-            return std::tuple(!a.is_due, a.bytes) < std::tuple(!b.is_due, b.bytes);
-        });
+        std::ranges::stable_sort(
+            open, {}, [](const OpenRecord& one) { return std::pair(!one.is_due, one.bytes); });
         const auto was_read = static_cast<Bytes>(comm_.all_sum(static_cast<Index>(sums_.bytes())));
         Bytes left = std::max(kLittle, was_read / kCheapShare);
         std::size_t n_chosen = 0;

@@ -18,16 +18,9 @@ using plan::Target;
 
 constexpr Bytes kSampleBytes = Bytes{1} << 20U;
 
-/// Elements that go from one rank to another, in the order in which both see them.
-struct Transfer {
-    layout::Copy copy;  ///< destination counted in the slice
-    std::uint32_t element_bytes = 0;
-    const Operand* operand = nullptr;
-    ByteSpan slice;                ///< owner only
-    Index* n_different = nullptr;  ///< owner only, replicas only
-    bool is_replica = false;
-    ComparedTypes rounding = {};  ///< as Move has it
-};
+Bytes moved_bytes(const Move& move) {
+    return static_cast<Bytes>(move.copy.volume()) * move.element_bytes;
+}
 
 /// Collects one round; transfers first, addresses in messages when all sizes are known.
 class RoundMaker {
@@ -55,8 +48,8 @@ class RoundMaker {
         Bytes n_sent = 0;
         Bytes n_received = 0;
         for (const std::size_t rank : indices(outgoing_)) {
-            n_sent += message_bytes(outgoing_[rank]);
-            n_received += message_bytes(incoming_[rank]);
+            n_sent += add_up(outgoing_[rank], moved_bytes);
+            n_received += add_up(incoming_[rank], moved_bytes);
         }
         ByteSpan sent;
         ByteSpan received;
@@ -67,8 +60,8 @@ class RoundMaker {
             received = buffers_.received.get(n_received);
         }
         for (const std::size_t rank : indices(outgoing_)) {
-            const Bytes send_bytes = message_bytes(outgoing_[rank]);
-            const Bytes receive_bytes = message_bytes(incoming_[rank]);
+            const Bytes send_bytes = add_up(outgoing_[rank], moved_bytes);
+            const Bytes receive_bytes = add_up(incoming_[rank], moved_bytes);
             round_.to_send.emplace_back(sent.first(send_bytes));
             round_.to_receive.push_back(received.first(receive_bytes));
             pack(outgoing_[rank], sent.first(send_bytes));
@@ -79,12 +72,6 @@ class RoundMaker {
     }
 
   private:
-    static Bytes message_bytes(const std::vector<Transfer>& transfers) {
-        return add_up(transfers, [](const Transfer& transfer) {
-            return static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
-        });
-    }
-
     /// Places for this rank's slices, one after another in the assembling buffer.
     void assemble(const std::vector<Slice>& slices) {
         const Bytes total = add_up(slices, [&](const Slice& slice) { return stored_bytes(slice); });
@@ -109,12 +96,11 @@ class RoundMaker {
         const layout::Range all = plan_.sources(slice);
         Bytes filled = 0;
         for (const layout::Range& range : target.zeros) {
-            const Index begin = std::max(all.lo, range.lo);
-            const Index end = std::min(all.lo + all.extent, range.lo + range.extent);
-            if (begin < end && !place.empty()) {
+            const layout::Range both = layout::meet(all, range);
+            if (both.extent > 0 && !place.empty()) {
                 const Bytes width = place.size() / static_cast<Bytes>(all.extent);
-                const auto zeros = place.subspan(static_cast<Bytes>(begin - all.lo) * width,
-                                                 static_cast<Bytes>(end - begin) * width);
+                const auto zeros = place.subspan(static_cast<Bytes>(both.lo - all.lo) * width,
+                                                 static_cast<Bytes>(both.extent) * width);
                 std::ranges::fill(zeros, std::byte{});
                 filled += zeros.size();
             }
@@ -125,7 +111,7 @@ class RoundMaker {
     void add_slice(int owner, const Slice& slice, ByteSpan place) {
         Bytes filled = owner == rank_ ? fill_zeros(slice, place) : 0;
         for (const Operand& operand : plan_.operands_of(slice.tensor)) {
-            filled += add_operand(owner, slice, operand, {{}, 0, &operand, place, nullptr, false});
+            filled += add_operand(owner, slice, operand, place, nullptr);
         }
         // Whatever the plan went through, nobody writes bytes that nobody filled.
         if (owner == rank_ && filled != place.size()) {
@@ -150,12 +136,14 @@ class RoundMaker {
                 round_.compared.push_back({target, i, 0});
                 n_different = &round_.compared.back().n_elements;
             }
-            add_operand(owner, slice, replicas[i], {{}, 0, &replicas[i], place, n_different, true});
+            add_operand(owner, slice, replicas[i], place, n_different);
         }
     }
 
-    /// How many bytes of the slice it fills, where this rank has a part in that.
-    Bytes add_operand(int owner, const Slice& slice, const Operand& operand, Transfer transfer) {
+    /// How many bytes of the slice it fills, where this rank has a part in that. The owner alone
+    /// has the `place` of the slice and, of a replica, `n_different`.
+    Bytes add_operand(int owner, const Slice& slice, const Operand& operand, ByteSpan place,
+                      Index* n_different) {
         if (operand.term != round_.term) {
             return 0;
         }
@@ -166,44 +154,38 @@ class RoundMaker {
         }
         Bytes filled = 0;
         const DType type = target.stored_as(operand);
-        transfer.element_bytes = static_cast<std::uint32_t>(size_of(type));
-        transfer.rounding = {type, operand.own_type ? target.stored : type};
-        const layout::Range wanted = plan_.sources(slice);
-        for (layout::Copy part :
-             layout::restrict_dst(operand.copy, wanted.lo, wanted.lo + wanted.extent)) {
-            part.dst_offset -= wanted.lo;
-            filled += static_cast<Bytes>(part.volume()) * transfer.element_bytes;
-            transfer.copy = part;
+        for (const layout::Copy& part : layout::part_in(operand.copy, plan_.sources(slice))) {
+            const Move move{
+                operand.file, operand.base, static_cast<std::uint32_t>(size_of(type)),      part,
+                place,        n_different,  {type, operand.own_type ? target.stored : type}};
+            filled += moved_bytes(move);
             if (reader == owner) {
-                auto& reads = transfer.is_replica ? round_.compares : round_.reads;
-                reads.push_back({operand.file, operand.base, transfer.element_bytes, part,
-                                 transfer.slice, transfer.n_different, transfer.rounding});
+                (n_different != nullptr ? round_.compares : round_.reads).push_back(move);
             } else if (reader == rank_) {
-                outgoing_[static_cast<std::size_t>(owner)].push_back(transfer);
+                outgoing_[static_cast<std::size_t>(owner)].push_back(move);
             } else {
-                incoming_[static_cast<std::size_t>(reader)].push_back(transfer);
+                incoming_[static_cast<std::size_t>(reader)].push_back(move);
             }
         }
         return filled;
     }
 
-    void pack(const std::vector<Transfer>& transfers, ByteSpan message) {
-        for (const Transfer& transfer : transfers) {
-            const Bytes size = static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
-            round_.reads.push_back(
-                {transfer.operand->file, transfer.operand->base, transfer.element_bytes,
-                 layout::pack_unpack(transfer.copy).first, message.first(size), nullptr});
+    void pack(std::vector<Move>& moves, ByteSpan message) {
+        for (Move& move : moves) {
+            const Bytes size = moved_bytes(move);
+            move.copy = layout::pack_unpack(move.copy).first;
+            move.dst = message.first(size);
+            round_.reads.push_back(move);
             message = message.subspan(size);
         }
     }
 
-    void unpack(const std::vector<Transfer>& transfers, ByteView message) {
-        for (const Transfer& transfer : transfers) {
-            const Bytes size = static_cast<Bytes>(transfer.copy.volume()) * transfer.element_bytes;
-            auto& unpacks = transfer.is_replica ? round_.unpack_compares : round_.unpacks;
-            unpacks.push_back({layout::pack_unpack(transfer.copy).second, transfer.element_bytes,
-                               message.first(size), transfer.slice, transfer.n_different,
-                               transfer.rounding});
+    void unpack(std::vector<Move>& moves, ByteView message) {
+        for (Move& move : moves) {
+            const Bytes size = moved_bytes(move);
+            move.copy = layout::pack_unpack(move.copy).second;
+            (move.n_different != nullptr ? round_.unpack_compares : round_.unpacks)
+                .push_back({move, message.first(size)});
             message = message.subspan(size);
         }
     }
@@ -212,8 +194,9 @@ class RoundMaker {
     int rank_;
     RoundBuffers& buffers_;
     Round& round_;
-    std::vector<std::vector<Transfer>> outgoing_;
-    std::vector<std::vector<Transfer>> incoming_;
+    // Elements that go from one rank to another, in the order in which both see them.
+    std::vector<std::vector<Move>> outgoing_;
+    std::vector<std::vector<Move>> incoming_;
 };
 
 }  // namespace

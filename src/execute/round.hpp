@@ -58,12 +58,8 @@ struct StoredSlice {
 
 /// Received elements still to be put into place (or compared).
 struct Unpack {
-    layout::Copy copy;
-    std::uint32_t element_bytes = 0;
-    ByteView src;
-    ByteSpan dst;
-    Index* n_different = nullptr;
-    ComparedTypes rounding = {};  ///< as Move has it
+    Move move;
+    ByteView message;  ///< in which its source addresses are counted
 };
 
 struct Round {

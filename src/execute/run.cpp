@@ -288,11 +288,10 @@ class Worker {
     void finish(Round& round) {
         const plan::OutputRange range = round.ranges[own()];
         mine_.read_s += round.read_s;
-        for (const Unpack& part : round.unpacks) {
-            layout::run(part.copy, part.element_bytes, part.src, part.dst);
-        }
-        for (const Unpack& part : round.unpack_compares) {
-            *part.n_different += count_unlike(part.copy, part.rounding, part.src, part.dst);
+        for (const auto& unpacks : {std::span(round.unpacks), std::span(round.unpack_compares)}) {
+            for (const Unpack& part : unpacks) {
+                part.move.carry_out(part.move.copy, part.message);
+            }
         }
         compare_reader_.read(std::move(round.compares));
         for (const Difference& one : round.compared) {

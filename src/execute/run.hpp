@@ -5,13 +5,10 @@
 #include <vector>
 
 #include "mpi/comm.hpp"
+#include "plan/plan.hpp"
 
 #include "run_options.hpp"
 #include "source.hpp"
-
-namespace shardweld::plan {
-struct Plan;
-}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 

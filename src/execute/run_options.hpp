@@ -12,16 +12,11 @@
 #include "mpi/free_run.hpp"
 #include "numeric/quality.hpp"
 #include "numeric/quantised_rows.hpp"
+#include "plan/plan.hpp"
 
 #include "count_unlike.hpp"
 #include "journal.hpp"
 #include "written_output.hpp"
-
-namespace shardweld::plan {
-struct OutputRange;
-struct Plan;
-struct Slice;
-}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 

@@ -10,14 +10,10 @@
 #include "io/output_file.hpp"
 #include "io/write_behind.hpp"
 #include "plan/output_range.hpp"
+#include "plan/plan.hpp"
 
 #include "run_options.hpp"
 #include "source.hpp"
-
-namespace shardweld::plan {
-struct Plan;
-struct Slice;
-}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <string>
-#include <tuple>
+#include <utility>
 
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"
@@ -43,9 +43,8 @@ void require_each_byte_once(const plan::Plan& plan, const Tally& all,
                             const std::vector<plan::OutputRange>& reused) {
     std::vector<plan::OutputRange> parts = all.parts;
     append_all(parts, reused);
-    std::ranges::sort(parts, [](const plan::OutputRange& a, const plan::OutputRange& b) {
-        return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
-    });
+    std::ranges::sort(
+        parts, {}, [](const plan::OutputRange& part) { return std::pair(part.begin, part.end); });
     const Bytes total = plan.space.begins.back();
     Bytes done = 0;
     for (const plan::OutputRange& part : parts) {

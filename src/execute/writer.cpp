@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/error_of.hpp"
+#include "core/in_context.hpp"
 #include "core/system.hpp"
 #include "numeric/census.hpp"
 #include "numeric/convert.hpp"
@@ -197,7 +198,7 @@ void Writer::encode(const Round& round, std::size_t i, ByteSpan out, ByteSpan sc
         compute(round, i, staged);
         values = staged;
     }
-    try {
+    in_context("tensor ", target.name, [&] {
         const numeric::QuantisedRows rows{how.encoding, how.weight, n / how.n_columns,
                                           how.n_columns, how.global};
         numeric::quantise(rows, values, out, scales);
@@ -206,10 +207,7 @@ void Writer::encode(const Round& round, std::size_t i, ByteSpan out, ByteSpan sc
             quality_.add(codes.slice.tensor, codes.slice.begin,
                          numeric::quality_of(rows, first, values, out, scales));
         }
-    } catch (Error& error) {
-        error.add_context("tensor " + target.name);
-        throw;
-    }
+    });
 }
 
 /// Codes become rows of a weight, with the scales in the file of factors.
@@ -222,13 +220,10 @@ void Writer::decode(const StoredSlice& codes, ByteSpan out) {
     const auto scales =
         decoder_.scales_of(how, static_cast<Bytes>(codes.slice.begin / how.n_columns),
                            static_cast<Bytes>(rows.n_rows));
-    try {
+    in_context("tensor ", target.name, [&] {
         (how.is_turned() ? numeric::dequantise_turned : numeric::dequantise)(rows, codes.stored,
                                                                              scales, out);
-    } catch (Error& error) {
-        error.add_context("tensor " + target.name);
-        throw;
-    }
+    });
     if (options_.on_codes && !how.is_turned()) {
         options_.on_codes(codes.slice, rows, codes.stored, scales);
     }
@@ -262,8 +257,8 @@ void Writer::compute(const Round& round, std::size_t i, ByteSpan out) {
         sums_.finish(round, i, out);
     } else if (target.fold || !target.folded.empty()) {
         const layout::Range elements = plan_.sources(one.slice);
-        factors_.fold(plan_.tensors[one.slice.tensor].target, elements.lo,
-                      elements.lo + elements.extent, one.stored, out);
+        factors_.fold(plan_.tensors[one.slice.tensor].target, elements.lo, elements.end(),
+                      one.stored, out);
     } else if (target.add != 0) {
         numeric::add_and_convert(target.stored, one.stored, static_cast<float>(target.add),
                                  target.cast(), out);

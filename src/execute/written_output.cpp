@@ -1,7 +1,7 @@
 #include "written_output.hpp"
 
 #include <algorithm>
-#include <tuple>
+#include <utility>
 
 #include "core/text.hpp"
 #include "mpi/free_run.hpp"
@@ -18,10 +18,6 @@ struct StretchInFile {
     io::WrittenStretch stretch;
 };
 
-bool is_before(const StretchInFile& a, const StretchInFile& b) {
-    return std::tie(a.file, a.stretch.offset) < std::tie(b.file, b.stretch.offset);
-}
-
 /// Where in the files this rank's blocks lie, in order.
 std::vector<StretchInFile> pieces_of(const plan::Plan& plan, const Written& written) {
     std::vector<StretchInFile> pieces;
@@ -37,7 +33,9 @@ std::vector<StretchInFile> pieces_of(const plan::Plan& plan, const Written& writ
     for (const BlockPart& edge : written.edges) {
         add({edge.tensor, edge.begin, edge.end, 0}, edge.digest);
     }
-    std::ranges::sort(pieces, is_before);
+    std::ranges::sort(pieces, {}, [](const StretchInFile& piece) {
+        return std::pair(piece.file, piece.stretch.offset);
+    });
     return pieces;
 }
 

@@ -11,12 +11,9 @@
 #include "io/written.hpp"
 #include "mpi/comm.hpp"
 #include "mpi/free_run.hpp"
+#include "plan/plan.hpp"
 
 #include "journal.hpp"
-
-namespace shardweld::plan {
-struct Plan;
-}  // namespace shardweld::plan
 
 namespace shardweld::execute {
 

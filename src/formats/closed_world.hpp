@@ -5,11 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "format.hpp"
+#include "catalogue/catalogue.hpp"
 
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
+#include "format.hpp"
 
 namespace shardweld::formats {
 

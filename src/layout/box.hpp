@@ -1,6 +1,7 @@
 // A box of a logical tensor: a range of each axis.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 
 #include "core/index.hpp"
@@ -16,8 +17,16 @@ inline constexpr std::size_t kUsualAxes = 4;
 struct Range {
     Index lo = 0;
     Index extent = 0;
+    [[nodiscard]] Index end() const { return lo + extent; }
     friend bool operator==(const Range&, const Range&) = default;
 };
+
+/// What both ranges hold; an extent of 0 or less: nothing.
+inline Range meet(const Range& a, const Range& b) {
+    const Index lo = std::max(a.lo, b.lo);
+    return {lo, std::min(a.end(), b.end()) - lo};
+}
+
 using Box = InlineVector<Range, kMaxAxes, kUsualAxes>;
 
 }  // namespace shardweld::layout

@@ -86,14 +86,13 @@ std::optional<Copy> overlap(const Patch& src, const Patch& dst) {
     for (const std::size_t k : indices(src.axes)) {
         const Axis& s = src.axes[k];
         const Axis& d = dst.axes[k];
-        const Index lo = std::max(s.lo, d.lo);
-        const Index hi = std::min(s.lo + s.extent, d.lo + d.extent);
-        if (hi <= lo) {
+        const Range both = meet(s.range(), d.range());
+        if (both.extent <= 0) {
             return std::nullopt;
         }
-        copy.src_offset += (lo - s.lo) * s.stride;
-        copy.dst_offset += (lo - d.lo) * d.stride;
-        insert_in_order(copy.loops, {hi - lo, s.stride, d.stride});
+        copy.src_offset += (both.lo - s.lo) * s.stride;
+        copy.dst_offset += (both.lo - d.lo) * d.stride;
+        insert_in_order(copy.loops, {both.extent, s.stride, d.stride});
     }
     merge_neighbours(copy.loops);
     return copy;
@@ -120,6 +119,14 @@ std::pair<Copy, Copy> pack_unpack(const Copy& copy) {
         stride *= copy.loops[k - 1].extent;
     }
     return {pack, unpack};
+}
+
+Copy turned(Copy copy) {
+    std::swap(copy.src_offset, copy.dst_offset);
+    for (Loop& loop : copy.loops) {
+        std::swap(loop.src_stride, loop.dst_stride);
+    }
+    return copy;
 }
 
 Range src_span(const Copy& copy) {

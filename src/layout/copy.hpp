@@ -58,6 +58,13 @@ std::pair<Copy, Copy> pack_unpack(const Copy& copy);
 std::vector<Copy> restrict_dst(const Copy& copy, Index begin, Index end);
 std::vector<Copy> restrict_src(const Copy& copy, Index begin, Index end);
 
+/// The part of `copy` that writes to `range`, as restrict_dst gives it, with destination addresses
+/// counted from where the range begins.
+std::vector<Copy> part_in(const Copy& copy, const Range& range);
+
+/// The copy back, from the destination to the source.
+Copy turned(Copy copy);
+
 /// The addresses of a side, as its smallest one and the distance to one past its largest (0 when
 /// the copy moves nothing). Throws Error(corrupt) when they do not fit an Index.
 Range src_span(const Copy& copy);

@@ -81,19 +81,19 @@ class BoundLayout::Walk {
             const Index offset = state.offset + (first - axis.lo) * axis.stride;
             walk(next, {offset, state.n_axes, state.segment});
         };
-        for_each_range_box(axis.lo, axis.lo + axis.extent, std::span(factors.data(), n), each);
+        for_each_range_box(axis.lo, axis.range().end(), std::span(factors.data(), n), each);
     }
 
     void sum(const Node& node, const ToDo& todo, const WalkState& state) {
         const Axis& axis = todo.axis;
         for (std::size_t i = 0; i < node.n_children; ++i) {
             const Node& child = bound_.nodes_[node.first_child + i];
-            const Index lo = std::max(axis.lo, child.begin);
-            const Index hi = std::min(axis.lo + axis.extent, child.begin + child.extent);
-            if (hi > lo) {
-                const ToDo inside{
-                    {lo - child.begin, hi - lo, axis.stride}, node.first_child + i, todo.next};
-                const Index offset = state.offset + (lo - axis.lo) * axis.stride;
+            const Range both = meet(axis.range(), {child.begin, child.extent});
+            if (both.extent > 0) {
+                const ToDo inside{{both.lo - child.begin, both.extent, axis.stride},
+                                  node.first_child + i,
+                                  todo.next};
+                const Index offset = state.offset + (both.lo - axis.lo) * axis.stride;
                 walk(&inside, {offset, state.n_axes, child.segment});
             }
         }

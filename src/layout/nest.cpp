@@ -18,7 +18,7 @@ void require_inside(Range span, std::size_t bytes, std::size_t element_bytes, co
     if (span.lo < 0 || span.extent > elements || span.lo > elements - span.extent) {
         throw Error(ErrorCode::internal, "the copy " + to_text(copy) + " reaches " + side +
                                              " elements [" + std::to_string(span.lo) + ", " +
-                                             std::to_string(span.lo + span.extent) + ") of " +
+                                             std::to_string(span.end()) + ") of " +
                                              std::to_string(elements));
     }
 }

@@ -39,7 +39,7 @@ Index Patch::volume() const {
 Box box_of(const Patch& p) {
     Box box;
     for (const Axis& axis : p.axes) {
-        box.push_back({axis.lo, axis.extent});
+        box.push_back(axis.range());
     }
     return box;
 }
@@ -78,13 +78,12 @@ std::optional<Patch> clip(const Patch& p, const Box& box) {
     Patch clipped = p;
     for (const std::size_t k : indices(box)) {
         const Axis& axis = p.axes[k];
-        const Index lo = std::max(axis.lo, box[k].lo);
-        const Index hi = std::min(axis.lo + axis.extent, box[k].lo + box[k].extent);
-        if (hi <= lo) {
+        const Range both = meet(axis.range(), box[k]);
+        if (both.extent <= 0) {
             return std::nullopt;
         }
-        clipped.offset += (lo - axis.lo) * axis.stride;
-        clipped.axes[k] = {lo, hi - lo, axis.stride};
+        clipped.offset += (both.lo - axis.lo) * axis.stride;
+        clipped.axes[k] = {both.lo, both.extent, axis.stride};
     }
     return clipped;
 }
@@ -140,7 +139,7 @@ std::string to_text(const Patch& p) {
     for (const std::size_t k : indices(p.axes)) {
         const Axis& axis = p.axes[k];
         text += (k == 0 ? " + [" : " [") + std::to_string(axis.lo) + "," +
-                std::to_string(axis.lo + axis.extent) + ")*" + std::to_string(axis.stride);
+                std::to_string(axis.range().end()) + ")*" + std::to_string(axis.stride);
     }
     return text;
 }

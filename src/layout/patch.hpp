@@ -20,6 +20,7 @@ struct Axis {
     Index lo = 0;
     Index extent = 0;
     Index stride = 0;
+    [[nodiscard]] Range range() const { return {lo, extent}; }
     friend bool operator==(const Axis&, const Axis&) = default;
 
     static constexpr auto fields = [](auto& self) {

@@ -91,18 +91,18 @@ class CopyCutter {
 template <Index Loop::*Stride>
 std::vector<Copy> restricted(const Copy& copy, Range span, Index begin, Index end) {
     std::vector<Copy> out;
-    if (span.extent == 0 || begin >= span.lo + span.extent || end <= span.lo || begin >= end) {
+    if (span.extent == 0 || begin >= span.end() || end <= span.lo || begin >= end) {
         return out;
     }
     const Copy whole = normal(copy);
-    if (begin <= span.lo && end >= span.lo + span.extent) {
+    if (begin <= span.lo && end >= span.end()) {
         out.push_back(whole);
         return out;
     }
     CopyCutter<Stride> cut(whole, out);
     // Clamped to the span: a range may be open-ended, and the differences below must not overflow.
     cut.rows(0, cut.ordered(), std::max(begin, span.lo) - span.lo,
-             std::min(end, span.lo + span.extent) - span.lo);
+             std::min(end, span.end()) - span.lo);
     return out;
 }
 
@@ -110,6 +110,14 @@ std::vector<Copy> restricted(const Copy& copy, Range span, Index begin, Index en
 
 std::vector<Copy> restrict_dst(const Copy& copy, Index begin, Index end) {
     return restricted<&Loop::dst_stride>(copy, dst_span(copy), begin, end);
+}
+
+std::vector<Copy> part_in(const Copy& copy, const Range& range) {
+    std::vector<Copy> parts = restrict_dst(copy, range.lo, range.end());
+    for (Copy& part : parts) {
+        part.dst_offset -= range.lo;
+    }
+    return parts;
 }
 
 std::vector<Copy> restrict_src(const Copy& copy, Index begin, Index end) {

@@ -92,14 +92,6 @@ class Unfolder {
     std::vector<Patch> patches_;
 };
 
-Copy turned(const Copy& copy) {
-    Copy out{copy.dst_offset, copy.src_offset, {}};
-    for (const Loop& loop : copy.loops) {
-        out.loops.push_back({loop.extent, loop.dst_stride, loop.src_stride});
-    }
-    return out;
-}
-
 /// The axis over whose indices a loop steps, several at a time, and how many; nullopt: over none.
 std::optional<std::pair<std::size_t, Index>> stepped_over(const Loop& loop,
                                                           const std::vector<Index>& shape) {

@@ -9,15 +9,8 @@
 #include "execute/written_output.hpp"
 #include "io/directory.hpp"
 #include "mpi/comm.hpp"
-
-namespace shardweld::plan {
-struct Plan;
-struct Slice;
-}  // namespace shardweld::plan
-
-namespace shardweld::outputs {
-struct Frame;
-}  // namespace shardweld::outputs
+#include "outputs/format.hpp"
+#include "plan/plan.hpp"
 
 namespace shardweld::execute {
 

@@ -11,12 +11,9 @@
 #include <utility>
 #include <vector>
 
+#include "catalogue/catalogue.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/shared/file_scan.hpp"
-
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
 
 namespace shardweld::formats::dcp {
 

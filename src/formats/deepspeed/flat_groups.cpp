@@ -14,7 +14,7 @@ std::optional<layout::Box> meet(const LocalBox& box, const layout::Box& other) {
     layout::Box common;
     for (const std::size_t k : indices(other)) {
         const Index lo = std::max(box.local[k], other[k].lo);
-        const Index end = std::min(box.local[k] + box.extent[k], other[k].lo + other[k].extent);
+        const Index end = std::min(box.local[k] + box.extent[k], other[k].end());
         if (lo >= end) {
             return std::nullopt;
         }

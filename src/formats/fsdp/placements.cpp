@@ -50,7 +50,7 @@ Runs positions(const DimCut& cut, Index length) {
 }
 
 void append(Runs& runs, Range more) {
-    if (!runs.empty() && runs.back().lo + runs.back().extent == more.lo) {
+    if (!runs.empty() && runs.back().end() == more.lo) {
         runs.back().extent += more.extent;
         return;
     }

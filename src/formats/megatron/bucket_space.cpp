@@ -348,7 +348,7 @@ void cut_part(const Tensor& bucket, const Chunks& chunks, Index begin,
          next != chunks.end() && at < end; ++next) {
         const layout::Axis& range = (*next)->patch.axes[0];
         const bool is_run = range.stride == 1 || range.extent == 1;
-        if (range.lo != at || range.lo + range.extent > end || !is_run) {
+        if (range.lo != at || range.range().end() > end || !is_run) {
             break;
         }
         add_chunk(**next, at - begin, part, out);

@@ -145,7 +145,7 @@ void unflatten(const Piece& piece, const std::vector<Index>& fragments,
     }
     const layout::Axis& range = axes.back();
     for (layout::Patch& patch :
-         layout::flat(box, range.lo, range.lo + range.extent, piece.patch.offset)) {
+         layout::flat(box, range.lo, range.range().end(), piece.patch.offset)) {
         Piece part = piece;
         part.patch = std::move(patch);
         out.push_back(std::move(part));

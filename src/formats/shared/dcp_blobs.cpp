@@ -216,9 +216,8 @@ std::vector<PieceInFile> pieces_by_file(const catalogue::Catalogue& catalogue, R
         }
     });
     // File by file, front to back.
-    std::ranges::sort(wanted, [&](const PieceInFile& a, const PieceInFile& b) {
-        return std::tuple(a.slot, out.pieces[a.position].base, a.position) <
-               std::tuple(b.slot, out.pieces[b.position].base, b.position);
+    std::ranges::sort(wanted, {}, [&](const PieceInFile& one) {
+        return std::tuple(one.slot, out.pieces[one.position].base, one.position);
     });
     return wanted;
 }

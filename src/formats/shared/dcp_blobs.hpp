@@ -9,16 +9,13 @@
 #include <string>
 #include <string_view>
 
+#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 
 #include "file_scan.hpp"
-
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
 
 namespace shardweld::formats {
 

@@ -123,10 +123,10 @@ void carry_out(const Stored& data, std::vector<Member>& members) {
     }
     for (Member& member : members) {
         for (const Unpack& part : member.round.unpacks) {
-            layout::run(part.copy, part.element_bytes, part.src, part.dst);
+            part.move.carry_out(part.move.copy, part.message);
         }
         for (const Unpack& part : member.round.unpack_compares) {
-            *part.n_different += count_unlike(part.copy, part.rounding, part.src, part.dst);
+            part.move.carry_out(part.move.copy, part.message);
         }
         for (const Move& move : member.round.compares) {
             *move.n_different += count_unlike(move.copy, move.rounding,
