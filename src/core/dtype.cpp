@@ -17,27 +17,27 @@ struct DTypeFacts {
 };
 
 // In the order of the enumeration. Names: safetensors 0.8 tensor.rs (Dtype); torch 2.15 dtypes.
-constexpr std::array kFacts = {
-    DTypeFacts{DType::boolean, 1, "BOOL", "bool", false},
-    DTypeFacts{DType::u8, 1, "U8", "uint8", false},
-    DTypeFacts{DType::i8, 1, "I8", "int8", false},
-    DTypeFacts{DType::u16, 2, "U16", "uint16", false},
-    DTypeFacts{DType::i16, 2, "I16", "int16", false},
-    DTypeFacts{DType::u32, 4, "U32", "uint32", false},
-    DTypeFacts{DType::i32, 4, "I32", "int32", false},
-    DTypeFacts{DType::u64, 8, "U64", "uint64", false},
-    DTypeFacts{DType::i64, 8, "I64", "int64", false},
-    DTypeFacts{DType::f8_e4m3, 1, "F8_E4M3", "float8_e4m3fn", true},
-    DTypeFacts{DType::f8_e5m2, 1, "F8_E5M2", "float8_e5m2", true},
-    DTypeFacts{DType::f8_e8m0, 1, "F8_E8M0", "float8_e8m0fnu", false},
-    DTypeFacts{DType::f8_e4m3fnuz, 1, "F8_E4M3FNUZ", "float8_e4m3fnuz", true},
-    DTypeFacts{DType::f8_e5m2fnuz, 1, "F8_E5M2FNUZ", "float8_e5m2fnuz", true},
-    DTypeFacts{DType::f16, 2, "F16", "float16", true},
-    DTypeFacts{DType::bf16, 2, "BF16", "bfloat16", true},
-    DTypeFacts{DType::f32, 4, "F32", "float32", true},
-    DTypeFacts{DType::f64, 8, "F64", "float64", true},
-    DTypeFacts{DType::c64, 8, "C64", "complex64", false},
-};
+constexpr auto kFacts = std::to_array<DTypeFacts>({
+    {DType::boolean, 1, "BOOL", "bool", false},
+    {DType::u8, 1, "U8", "uint8", false},
+    {DType::i8, 1, "I8", "int8", false},
+    {DType::u16, 2, "U16", "uint16", false},
+    {DType::i16, 2, "I16", "int16", false},
+    {DType::u32, 4, "U32", "uint32", false},
+    {DType::i32, 4, "I32", "int32", false},
+    {DType::u64, 8, "U64", "uint64", false},
+    {DType::i64, 8, "I64", "int64", false},
+    {DType::f8_e4m3, 1, "F8_E4M3", "float8_e4m3fn", true},
+    {DType::f8_e5m2, 1, "F8_E5M2", "float8_e5m2", true},
+    {DType::f8_e8m0, 1, "F8_E8M0", "float8_e8m0fnu", false},
+    {DType::f8_e4m3fnuz, 1, "F8_E4M3FNUZ", "float8_e4m3fnuz", true},
+    {DType::f8_e5m2fnuz, 1, "F8_E5M2FNUZ", "float8_e5m2fnuz", true},
+    {DType::f16, 2, "F16", "float16", true},
+    {DType::bf16, 2, "BF16", "bfloat16", true},
+    {DType::f32, 4, "F32", "float32", true},
+    {DType::f64, 8, "F64", "float64", true},
+    {DType::c64, 8, "C64", "complex64", false},
+});
 
 const DTypeFacts& facts_of(DType dtype) {
     const auto at = static_cast<std::size_t>(dtype);

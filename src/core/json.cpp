@@ -144,10 +144,7 @@ std::string without_nonfinite(std::string_view text) {
 
 std::string with_nonfinite(std::string text) {
     for (const Literal& literal : kLiterals) {
-        for (std::size_t at = text.find(literal.stand_in); at != std::string::npos;
-             at = text.find(literal.stand_in, at)) {
-            text.replace(at, literal.stand_in.size(), literal.written);
-        }
+        text = replaced(std::move(text), literal.stand_in, literal.written);
     }
     return text;
 }

@@ -72,9 +72,8 @@ void parse_rules(std::string_view text, NameRules& rules) {
             format = verb == "format" ? line : "";
             continue;
         }
-        const auto* const known =
-            std::ranges::find(kVerbs, verb, [](auto& one) { return one.first; });
-        if (known == kVerbs.end()) {
+        auto* const known = find_item(kVerbs, verb, [](auto& one) { return one.first; });
+        if (known == nullptr) {
             throw Error(ErrorCode::internal, "a row of names begins with " + std::string(verb));
         }
         (rules.*known->second).push_back(parse_rule(format, line));
@@ -185,9 +184,9 @@ std::optional<RuleMatch> match_rule(const std::vector<NameRule>& rules, std::str
 
 const NameRule& rule_of(const std::vector<NameRule>& rules, std::string_view format,
                         std::string_view what) {
-    const auto found = std::ranges::find_if(
+    auto* const found = find_where(
         rules, [&](const NameRule& rule) { return rule.format == format && rule.what == what; });
-    if (found == rules.end()) {
+    if (found == nullptr) {
         throw Error(ErrorCode::internal, "there is no row of names for " + std::string(format) +
                                              ": " + std::string(what));
     }

@@ -8,7 +8,6 @@
 #include <system_error>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/shared/file_scan.hpp"
@@ -16,6 +15,8 @@
 #include "formats/shared/neighbour_names.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
+
+#include "catalogue_words.hpp"
 
 namespace shardweld::formats {
 
@@ -208,10 +209,10 @@ bool is_elsewhere(std::string_view path, const NeighbourVerdict& verdict) {
 }
 
 /// Each neighbour, and what becomes of it. `read`: what was read of the location.
-std::vector<std::pair<const Neighbour*, NeighbourVerdict>> judged(
-    const Location& location, const catalogue::Catalogue& read) {
+std::vector<std::pair<const Neighbour*, NeighbourVerdict>> judged(const Location& location,
+                                                                  const Catalogue& read) {
     Bytes model_bytes = 0;
-    for (const catalogue::File& file : read.files) {
+    for (const File& file : read.files) {
         model_bytes = checked_add_bytes(model_bytes, file.size, "bytes of the shard files");
     }
     const auto models = model_directories(location.neighbours);
@@ -244,9 +245,9 @@ std::vector<Neighbour> look_around(const fs::path& given, const Location& locati
     return look.find_neighbours();
 }
 
-void account_for_neighbours(const Location& location, catalogue::Catalogue& out) {
+void account_for_neighbours(const Location& location, Catalogue& out) {
     std::set<std::string_view> read(location.shard_files.begin(), location.shard_files.end());
-    for (const catalogue::File& file : out.files) {
+    for (const File& file : out.files) {
         read.insert(file.path);
     }
     IgnoredRows rows;
@@ -274,10 +275,8 @@ void account_for_neighbours(const Location& location, catalogue::Catalogue& out)
     }
 }
 
-std::vector<std::string> weights_beside(const Location& location,
-                                        const catalogue::Catalogue& read) {
-    std::set<std::string_view> files =
-        collect_set<std::string_view>(read.files, &catalogue::File::path);
+std::vector<std::string> weights_beside(const Location& location, const Catalogue& read) {
+    std::set<std::string_view> files = collect_set<std::string_view>(read.files, &File::path);
     std::vector<std::string> beside;
     for (const auto& [neighbour, verdict] : judged(location, read)) {
         const std::string& path = neighbour->path;

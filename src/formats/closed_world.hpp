@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
-
+#include "catalogue_words.hpp"
 #include "format.hpp"
 
 namespace shardweld::formats {
@@ -20,10 +19,10 @@ std::vector<Neighbour> look_around(const fs::path& given, const Location& locati
 /// Puts a row among `out`'s ignored for all neighbours that are not read, by what their names
 /// mean: to the format, or to any. Those that could hold weights of the model are a warning
 /// `weights_left_aside`. Pure.
-void account_for_neighbours(const Location& location, catalogue::Catalogue& out);
+void account_for_neighbours(const Location& location, Catalogue& out);
 
 /// What lies in the location's directory and may hold weights beside those that were read: files
 /// that nothing names, adapters, models made of the same save. Natural order. Pure.
-std::vector<std::string> weights_beside(const Location& location, const catalogue::Catalogue& read);
+std::vector<std::string> weights_beside(const Location& location, const Catalogue& read);
 
 }  // namespace shardweld::formats

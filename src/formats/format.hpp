@@ -11,8 +11,9 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/path.hpp"
+
+#include "catalogue_words.hpp"
 
 namespace shardweld::formats {
 
@@ -69,19 +70,19 @@ struct Location {
     std::vector<Neighbour> neighbours;     ///< of what the format scans; natural order
     std::optional<fs::path>
         hf_directory;  ///< huggingface/ with config.json, when the layout has one
-    std::optional<fs::path> tokenizer_directory;  ///< NeMo's, which has no config.json
-    std::optional<fs::path> adapter_directory;    ///< with an adapter_config.json, if it is known
-    std::optional<fs::path> claims_file;          ///< verl's transformer_config.json
-    std::vector<std::string> notes;               ///< what was found, for people
-    std::map<std::string, Index> facts;           ///< e.g. iteration
-    std::vector<std::byte> own;                   ///< what only the format makes use of
-    std::map<std::string, std::string> warnings;  ///< as Catalogue::warnings
-    std::vector<catalogue::FileAssertion> statements;  ///< of directories' names and trackers
-    Mesh mesh;                                         ///< as requested
-    std::string prefix;                                ///< as requested
-    WeightsFrom weights = WeightsFrom::automatic;      ///< as requested
-    TakenState state = TakenState::weights;            ///< as requested
-    bool check_crc = false;                            ///< as requested
+    std::optional<fs::path> tokenizer_directory;   ///< NeMo's, which has no config.json
+    std::optional<fs::path> adapter_directory;     ///< with an adapter_config.json, if it is known
+    std::optional<fs::path> claims_file;           ///< verl's transformer_config.json
+    std::vector<std::string> notes;                ///< what was found, for people
+    std::map<std::string, Index> facts;            ///< e.g. iteration
+    std::vector<std::byte> own;                    ///< what only the format makes use of
+    std::map<std::string, std::string> warnings;   ///< as Catalogue::warnings
+    std::vector<FileAssertion> statements;         ///< of directories' names and trackers
+    Mesh mesh;                                     ///< as requested
+    std::string prefix;                            ///< as requested
+    WeightsFrom weights = WeightsFrom::automatic;  ///< as requested
+    TakenState state = TakenState::weights;        ///< as requested
+    bool check_crc = false;                        ///< as requested
 
     static constexpr auto fields = [](auto& self) {
         return std::tie(self.format, self.directory, self.shard_files, self.neighbours,
@@ -93,28 +94,28 @@ struct Location {
 };
 
 /// What one file of Format::scan_list tells.
-struct Scan : catalogue::Catalogue {
+struct Scan : Catalogue {
     std::vector<std::byte> own;  ///< what only the file's format makes use of (typed_scan.hpp)
 
     Scan() = default;
     // NOLINTNEXTLINE(google-explicit-constructor): most formats have nothing of their own
-    Scan(catalogue::Catalogue told) : Catalogue(std::move(told)) {}
+    Scan(Catalogue told) : Catalogue(std::move(told)) {}
 
     static constexpr auto fields = [](auto& self) {
-        return std::tuple_cat(catalogue::Catalogue::fields(self), std::tie(self.own));
+        return std::tuple_cat(Catalogue::fields(self), std::tie(self.own));
     };
 };
 
 /// What opening containers told about some files.
 struct Resolution {
-    std::vector<std::uint32_t> files;      ///< indices into Catalogue::files
-    std::vector<Bytes> sizes;              ///< of those files
-    std::vector<catalogue::Piece> pieces;  ///< all their pieces, in the catalogue's order
-    std::vector<std::byte> samples = {};   ///< what lies in them of Catalogue::samples, likewise
+    std::vector<std::uint32_t> files;     ///< indices into Catalogue::files
+    std::vector<Bytes> sizes;             ///< of those files
+    std::vector<Piece> pieces;            ///< all their pieces, in the catalogue's order
+    std::vector<std::byte> samples = {};  ///< what lies in them of Catalogue::samples, likewise
 };
 
 /// For a format whose pieces are all located: Error(internal) where files are asked for.
-Resolution leave_nothing(const Location& location, const catalogue::Catalogue& catalogue,
+Resolution leave_nothing(const Location& location, const Catalogue& catalogue,
                          std::span<const std::uint32_t> files,
                          const std::function<void()>& before_file);
 
@@ -176,20 +177,19 @@ struct Format {
 
     /// Puts the scans (in the order of scan_list) together, checks them against each other and
     /// numbers layers globally. Pure.
-    catalogue::Catalogue (*combine)(const Location& location, std::vector<Scan> scans);
+    Catalogue (*combine)(const Location& location, std::vector<Scan> scans);
 
     /// Second look, for formats whose index names containers (torch_dist: each piece is a small
     /// torch file inside a .distcp): opens those in `files`, a part of resolve_list, and finds
     /// where the elements lie; `before_file` is called at each. Local; one pass over the catalogue;
     /// never reads tensor data beyond the catalogue's samples.
-    Resolution (*resolve)(const Location& location, const catalogue::Catalogue& catalogue,
+    Resolution (*resolve)(const Location& location, const Catalogue& catalogue,
                           std::span<const std::uint32_t> files,
                           const std::function<void()>& before_file) = leave_nothing;
 
     /// Last step, of a catalogue whose pieces are all located: gives what an optimizer keeps in
     /// flat buffers the names of its parameters. Pure.
-    void (*split_flat_states)(catalogue::Catalogue& catalogue) =
-        [](catalogue::Catalogue& /*catalogue*/) {};
+    void (*split_flat_states)(Catalogue& catalogue) = [](Catalogue& /*catalogue*/) {};
 };
 
 /// A location of this format, still without shard files; with a listing of the directory also the
@@ -207,17 +207,17 @@ Location begun_at(const Format& format, const fs::path& directory,
 
 /// Step 3: what the location's format combines, with its name, dialect (unless it gave another),
 /// the location's notes and warnings, and an account of the neighbours. Pure.
-catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans);
+Catalogue combine(const Location& location, std::vector<Scan> scans);
 /// Files with pieces that are not located yet or with samples, as indices into catalogue.files;
 /// empty when combine left nothing open.
-std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue);
+std::vector<std::uint32_t> resolve_list(const Catalogue& catalogue);
 /// Puts resolutions into the catalogue they came from, holds its samples against each other, and
 /// carves its optimizer. Error(internal) unless they cover resolve_list exactly, Error(mismatch) of
 /// fp32 masters that are not those of the weights.
-void apply_resolutions(catalogue::Catalogue& catalogue, const std::vector<Resolution>& resolutions);
+void apply_resolutions(Catalogue& catalogue, const std::vector<Resolution>& resolutions);
 
 /// Steps 2 to 5 by one rank.
-catalogue::Catalogue read_catalogue(const Location& location);
+Catalogue read_catalogue(const Location& location);
 
 /// All formats, in the order in which they are tried.
 const std::vector<const Format*>& all_formats();

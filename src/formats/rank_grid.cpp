@@ -26,9 +26,9 @@ RankGrid grid_of(const std::string& name, const RankFiles& files) {
 
 }  // namespace
 
-RankGrid::RankGrid(std::vector<catalogue::MeshDim> mesh, GridPlace place) {
+RankGrid::RankGrid(std::vector<MeshDim> mesh, GridPlace place) {
     std::size_t n_places = 1;
-    for (const catalogue::MeshDim& axis : mesh) {
+    for (const MeshDim& axis : mesh) {
         n_places =
             axis.extent > 0 && static_cast<std::size_t>(axis.extent) <= kMostPlaces / n_places
                 ? n_places * static_cast<std::size_t>(axis.extent)
@@ -49,9 +49,9 @@ void RankGrid::set_file(std::size_t place, std::size_t file) {
     }
 }
 
-RankGrid rank_grid(const catalogue::Catalogue& catalogue) {
-    return grid_of(catalogue.format, {collect_list(catalogue.files, &catalogue::File::path),
-                                      catalogue.facts, catalogue.mesh});
+RankGrid rank_grid(const Catalogue& catalogue) {
+    return grid_of(catalogue.format,
+                   {collect_list(catalogue.files, &File::path), catalogue.facts, catalogue.mesh});
 }
 
 RankGrid rank_grid(const Location& location) {

@@ -6,8 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
-
+#include "catalogue_words.hpp"
 #include "format.hpp"
 
 namespace shardweld::formats {
@@ -20,13 +19,13 @@ struct RankGrid {
         missing,  ///< its file is not there
         twice     ///< two files have this rank's name
     };
-    std::vector<catalogue::MeshDim> axes;  ///< outermost first; empty: files are not named by ranks
-    std::vector<GridPlace> places;         ///< row-major
-    std::vector<std::uint32_t> files;      ///< by place: its file, where there is one
+    std::vector<MeshDim> axes;         ///< outermost first; empty: files are not named by ranks
+    std::vector<GridPlace> places;     ///< row-major
+    std::vector<std::uint32_t> files;  ///< by place: its file, where there is one
 
     RankGrid() = default;
     /// All places alike. Empty where there are more than anybody can look at.
-    RankGrid(std::vector<catalogue::MeshDim> mesh, GridPlace place);
+    RankGrid(std::vector<MeshDim> mesh, GridPlace place);
 
     /// A rank's file; a place outside of the grid is passed over.
     void set_file(std::size_t place, std::size_t file);
@@ -34,15 +33,15 @@ struct RankGrid {
 
 /// What a format's `ranks` are told.
 struct RankFiles {
-    std::vector<std::string> paths;        ///< at least one
-    std::map<std::string, Index> facts;    ///< as Catalogue::facts
-    std::vector<catalogue::MeshDim> mesh;  ///< empty if not told
+    std::vector<std::string> paths;      ///< at least one
+    std::map<std::string, Index> facts;  ///< as Catalogue::facts
+    std::vector<MeshDim> mesh;           ///< empty if not told
     /// Set where the checkpoint cannot be read as a whole: then there are no facts.
     const Location* location = nullptr;
 };
 
 /// The grid of a whole checkpoint. Pure.
-RankGrid rank_grid(const catalogue::Catalogue& catalogue);
+RankGrid rank_grid(const Catalogue& catalogue);
 
 /// The grid of one that cannot be read as a whole, by its files' names and what one of them says.
 /// Local; files are as in Location::shard_files. Empty where that is not enough.

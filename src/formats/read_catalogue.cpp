@@ -4,7 +4,6 @@
 #include <set>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
@@ -13,6 +12,7 @@
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"
 
+#include "catalogue_words.hpp"
 #include "closed_world.hpp"
 #include "format.hpp"
 
@@ -21,10 +21,10 @@ namespace shardweld::formats {
 namespace {
 
 /// One rank sees all files or it cannot go on; with several ranks the survey asks who sees which.
-void require_files(const Location& location, const catalogue::Catalogue& catalogue) {
+void require_files(const Location& location, const Catalogue& catalogue) {
     std::vector<std::string> missing = collect_list(
-        catalogue.files, &catalogue::File::path,
-        [&](const catalogue::File& file) { return !io::is_file(location.directory / file.path); });
+        catalogue.files, &File::path,
+        [&](const File& file) { return !io::is_file(location.directory / file.path); });
     if (!missing.empty()) {
         throw files_missing(std::to_string(missing.size()) + " of " +
                             std::to_string(catalogue.files.size()) +
@@ -35,7 +35,7 @@ void require_files(const Location& location, const catalogue::Catalogue& catalog
 
 }  // namespace
 
-Resolution leave_nothing(const Location& location, const catalogue::Catalogue& /*catalogue*/,
+Resolution leave_nothing(const Location& location, const Catalogue& /*catalogue*/,
                          std::span<const std::uint32_t> files,
                          const std::function<void()>& /*before_file*/) {
     if (!files.empty()) {
@@ -55,13 +55,13 @@ Location begun_at(const Format& format, const fs::path& directory, const Listing
     return location;
 }
 
-catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) {
+Catalogue combine(const Location& location, std::vector<Scan> scans) {
     const Format& format = format_of(location);
     const bool has_prefix = !location.prefix.empty();
     // These find dictionaries and numbers of layers in names.
     const bool is_early = format.option == InputOption::prefix;
     if (has_prefix && is_early) {
-        auto all = collect_list<catalogue::Catalogue*>(scans, [](Scan& scan) { return &scan; });
+        auto all = collect_list<Catalogue*>(scans, [](Scan& scan) { return &scan; });
         keep_below(location.prefix, all);
     }
     auto catalogue = format.combine(location, std::move(scans));
@@ -82,23 +82,22 @@ catalogue::Catalogue combine(const Location& location, std::vector<Scan> scans) 
     return catalogue;
 }
 
-std::vector<std::uint32_t> resolve_list(const catalogue::Catalogue& catalogue) {
+std::vector<std::uint32_t> resolve_list(const Catalogue& catalogue) {
     std::set<std::uint32_t> files;
-    catalogue::each_tensor(catalogue, [&](const catalogue::Tensor& tensor) {
-        for (const catalogue::Piece& piece : tensor.pieces) {
+    catalogue::each_tensor(catalogue, [&](const Tensor& tensor) {
+        for (const Piece& piece : tensor.pieces) {
             if (!piece.located) {
                 files.insert(piece.file);
             }
         }
     });
-    for (const catalogue::MasterSample& sample : catalogue.samples.all) {
+    for (const MasterSample& sample : catalogue.samples.all) {
         files.insert({sample.master.file, sample.weight.file});
     }
     return {files.begin(), files.end()};
 }
 
-void apply_resolutions(catalogue::Catalogue& catalogue,
-                       const std::vector<Resolution>& resolutions) {
+void apply_resolutions(Catalogue& catalogue, const std::vector<Resolution>& resolutions) {
     std::vector<std::size_t> positions(resolutions.size(), 0);
     std::map<std::uint32_t, std::size_t> resolution_of;
     for (const std::size_t r : indices(resolutions)) {
@@ -108,8 +107,8 @@ void apply_resolutions(catalogue::Catalogue& catalogue,
             resolution_of[file] = r;
         }
     }
-    catalogue::each_tensor(catalogue, [&](catalogue::Tensor& tensor) {
-        for (catalogue::Piece& piece : tensor.pieces) {
+    catalogue::each_tensor(catalogue, [&](Tensor& tensor) {
+        for (Piece& piece : tensor.pieces) {
             if (piece.located) {
                 continue;
             }
@@ -133,7 +132,7 @@ void apply_resolutions(catalogue::Catalogue& catalogue,
     }
 }
 
-catalogue::Catalogue read_catalogue(const Location& location) {
+Catalogue read_catalogue(const Location& location) {
     const Format& format = format_of(location);
     std::vector<Scan> scans =
         collect_list(format.scan_list(location),

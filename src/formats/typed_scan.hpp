@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/codec.hpp"
 
+#include "catalogue_words.hpp"
 #include "format.hpp"
 
 namespace shardweld::formats {
@@ -28,7 +28,7 @@ T decoded(const std::vector<std::byte>& bytes) {
 /// value that core/codec.hpp encodes.
 template <typename Own>
 struct ScanOf {
-    catalogue::Catalogue told;
+    Catalogue told;
     Own own = {};
 };
 
@@ -37,7 +37,7 @@ struct ScanOf {
 template <typename Own>
 using ScanFile = ScanOf<Own> (*)(const Location&, const std::string&);
 template <typename Own>
-using JoinScans = catalogue::Catalogue (*)(const Location&, std::vector<ScanOf<Own>>);
+using JoinScans = Catalogue (*)(const Location&, std::vector<ScanOf<Own>>);
 
 template <typename Own, ScanFile<Own> kScanFile>
 Scan scan_typed(const Location& location, const std::string& file) {
@@ -48,7 +48,7 @@ Scan scan_typed(const Location& location, const std::string& file) {
 }
 
 template <typename Own, JoinScans<Own> kJoin>
-catalogue::Catalogue combine_typed(const Location& location, std::vector<Scan> scans) {
+Catalogue combine_typed(const Location& location, std::vector<Scan> scans) {
     std::vector<ScanOf<Own>> typed;
     typed.reserve(scans.size());
     for (Scan& scan : scans) {

@@ -11,18 +11,10 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "bound_node.hpp"
 #include "expression.hpp"
 #include "segments.hpp"
 
 namespace shardweld::layout {
-
-BoundLayout::BoundLayout() = default;
-BoundLayout::~BoundLayout() = default;
-BoundLayout::BoundLayout(const BoundLayout&) = default;
-BoundLayout::BoundLayout(BoundLayout&&) noexcept = default;
-BoundLayout& BoundLayout::operator=(const BoundLayout&) = default;
-BoundLayout& BoundLayout::operator=(BoundLayout&&) noexcept = default;
 
 namespace {
 
@@ -183,7 +175,7 @@ class BoundLayout::Builder {
 
   private:
     /// Makes room for the children of node `at`; returns the place of the first.
-    std::size_t add_children(std::size_t at, Node::NodeKind kind, std::size_t count) {
+    std::size_t add_children(std::size_t at, LayoutNode::NodeKind kind, std::size_t count) {
         const std::size_t first = bound_.nodes_.size();
         bound_.nodes_.resize(first + count);
         bound_.nodes_[at].kind = kind;
@@ -198,7 +190,7 @@ class BoundLayout::Builder {
             return;
         }
         bound_.nodes_[at].extent = extents_.of(product);
-        const std::size_t first = add_children(at, Node::NodeKind::product, product.size());
+        const std::size_t first = add_children(at, LayoutNode::NodeKind::product, product.size());
         for (const std::size_t i : indices(product)) {
             fill(first + i, product[i]);
         }
@@ -209,7 +201,7 @@ class BoundLayout::Builder {
         if (item.segments.empty()) {
             return;
         }
-        const std::size_t first = add_children(at, Node::NodeKind::sum, item.segments.size());
+        const std::size_t first = add_children(at, LayoutNode::NodeKind::sum, item.segments.size());
         Index begin = 0;
         for (const std::size_t i : indices(item.segments)) {
             fill(first + i, item.segments[i].items);

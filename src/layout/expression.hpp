@@ -98,23 +98,25 @@ class BoundLayout {
     void lower(const Patch& stored, std::vector<SegmentPatch>& out) const;
 
   private:
-    struct Node;  // implementation detail: flattened tree with extents
+    /// One of the tree that lower() walks, flattened.
+    struct LayoutNode {
+        enum class NodeKind { axis, product, sum };
+
+        NodeKind kind = NodeKind::axis;
+        std::size_t first_child = 0;  ///< children of a product or a sum stand next to each other
+        std::size_t n_children = 0;
+        Index extent = 1;
+        Index begin = 0;   ///< of a sum's child: where it begins in the sum
+        int segment = -1;  ///< of a sum's child: the segment its label names, -1: an inner label
+    };
     class Builder;
     class Walk;
-    std::vector<Node> nodes_;
+    std::vector<LayoutNode> nodes_;
     std::vector<std::size_t> dim_roots_;
     std::vector<Index> shape_;
     std::vector<SegmentAxes> segments_;
     std::vector<std::vector<Index>> extents_;
     std::vector<std::vector<std::size_t>> slots_;  // per segment: axis as met -> axis by name
-
-  public:
-    BoundLayout();
-    ~BoundLayout();
-    BoundLayout(const BoundLayout&);
-    BoundLayout(BoundLayout&&) noexcept;
-    BoundLayout& operator=(const BoundLayout&);
-    BoundLayout& operator=(BoundLayout&&) noexcept;
 };
 
 }  // namespace shardweld::layout

@@ -10,7 +10,6 @@
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
-#include "bound_node.hpp"
 #include "expression.hpp"
 #include "range_boxes.hpp"
 
@@ -38,11 +37,11 @@ class BoundLayout::Walk {
 
     void walk(const ToDo* todo, WalkState state) {
         for (; todo != nullptr; todo = todo->next) {
-            const Node& node = bound_.nodes_[todo->node];
-            if (node.kind == Node::NodeKind::product) {
+            const LayoutNode& node = bound_.nodes_[todo->node];
+            if (node.kind == LayoutNode::NodeKind::product) {
                 return product(node, *todo, state);
             }
-            if (node.kind == Node::NodeKind::sum) {
+            if (node.kind == LayoutNode::NodeKind::sum) {
                 return sum(node, *todo, state);
             }
             axes_[state.n_axes++] = todo->axis;
@@ -57,7 +56,7 @@ class BoundLayout::Walk {
         return static_cast<Index>(static_cast<Bytes>(a) * static_cast<Bytes>(b));
     }
 
-    void product(const Node& node, const ToDo& todo, const WalkState& state) {
+    void product(const LayoutNode& node, const ToDo& todo, const WalkState& state) {
         const std::size_t n = node.n_children;
         if (n == 0) {  // the empty product has one element
             walk(todo.next, state);
@@ -84,10 +83,10 @@ class BoundLayout::Walk {
         for_each_range_box(axis.lo, axis.range().end(), std::span(factors.data(), n), each);
     }
 
-    void sum(const Node& node, const ToDo& todo, const WalkState& state) {
+    void sum(const LayoutNode& node, const ToDo& todo, const WalkState& state) {
         const Axis& axis = todo.axis;
         for (std::size_t i = 0; i < node.n_children; ++i) {
-            const Node& child = bound_.nodes_[node.first_child + i];
+            const LayoutNode& child = bound_.nodes_[node.first_child + i];
             const Range both = meet(axis.range(), {child.begin, child.extent});
             if (both.extent > 0) {
                 const ToDo inside{{both.lo - child.begin, both.extent, axis.stride},

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/megatron/model_names.hpp"
 #include "formats/registry.hpp"
@@ -22,9 +22,6 @@
 namespace shardweld::formats::bytecheckpoint {
 
 namespace {
-
-using catalogue::Catalogue;
-using catalogue::Tensor;
 
 constexpr const char* kMetadata = ".metadata";
 

@@ -5,9 +5,9 @@
 #include <set>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "core/weight_map.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -18,8 +18,6 @@
 namespace shardweld::formats::colossalai {
 
 namespace {
-
-using catalogue::Catalogue;
 
 constexpr const char* kCutShort =
     "the save was cut short, or not copied as a whole: copy it again or take an earlier one";

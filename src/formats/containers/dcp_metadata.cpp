@@ -213,7 +213,7 @@ class DcpStorage {
         });
     }
 
-    [[nodiscard]] std::vector<catalogue::File> take_files() { return std::move(files_); }
+    [[nodiscard]] std::vector<File> take_files() { return std::move(files_); }
     [[nodiscard]] bool has_transforms() const { return has_transforms_; }
 
     /// Fills in file, offset and length of a byte object that is stored in one place.
@@ -272,7 +272,7 @@ class DcpStorage {
 
     const DcpRecords& records_;
     ByChunk<std::uint32_t> places_;  // numbers of records
-    std::vector<catalogue::File> files_;
+    std::vector<File> files_;
     std::vector<std::uint32_t> file_places_;  // from the records' numbers to those in files_
     bool has_transforms_ = false;
 };

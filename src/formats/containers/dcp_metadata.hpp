@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/file.hpp"
 #include "core/dtype.hpp"
 #include "core/index.hpp"
 #include "core/path.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "torch_file.hpp"
 
@@ -51,7 +51,7 @@ struct DcpObject {
 struct DcpMetadata {
     /// Sorted naturally; paths are checked to stay inside the directory (no absolute path, no "..",
     /// no empty name), and the sizes are where the last item of each ends.
-    std::vector<catalogue::File> files;
+    std::vector<File> files;
     std::string checkpoint_id;       ///< the directory at save time as it was called; "" if untold
     std::vector<DcpTensor> tensors;  ///< sorted by name; chunks sorted by offsets
     /// How chunks view their blobs where these are bare storages; empty where they are archives.

@@ -20,8 +20,6 @@
 
 namespace shardweld::formats {
 
-class PickleArena;
-
 /// Error(corrupt) that names the file.
 [[noreturn]] void bad_metadata(const std::string& message);
 

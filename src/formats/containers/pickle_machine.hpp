@@ -18,8 +18,6 @@
 
 namespace shardweld::formats {
 
-struct PickleValue;
-
 /// The memo of a pickle. Python puts nearly every object there and fetches few back: where memory
 /// counts, a first pass over the opcodes finds those, and all others are not kept.
 class PickleMemo {

@@ -6,10 +6,10 @@
 #include <set>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/dcp_blobs.hpp"
@@ -27,8 +27,6 @@
 namespace shardweld::formats::dcp {
 
 namespace {
-
-using catalogue::Catalogue;
 
 constexpr std::string_view kMetadata = ".metadata";
 constexpr std::string_view kRankPrefix = "__";

@@ -3,10 +3,10 @@
 
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/recognise.hpp"
 #include "formats/registry.hpp"
@@ -22,8 +22,6 @@
 namespace shardweld::formats::dcp {
 
 namespace {
-
-using catalogue::Catalogue;
 
 constexpr const char* kMissingHint =
     "compare with the run's directory which shard-* files are missing here; if none is, the save "
@@ -52,8 +50,8 @@ const std::string& sharding_info(const SafetensorsHeader& header) {
     return *at;
 }
 
-catalogue::Tensor tensor_of(const std::string& name, const StoredTensor& stored,
-                            const ShardOffsets& all_offsets) {
+Tensor tensor_of(const std::string& name, const StoredTensor& stored,
+                 const ShardOffsets& all_offsets) {
     auto* const offsets = find_value(all_offsets, name);
     if (offsets == nullptr || offsets->size() != stored.shape.size()) {
         throw Error(ErrorCode::corrupt,
@@ -61,7 +59,7 @@ catalogue::Tensor tensor_of(const std::string& name, const StoredTensor& stored,
                         " does not say where in the whole tensor this part of " + "shape " +
                         shape_text(stored.shape) + " lies");
     }
-    catalogue::Tensor tensor;
+    Tensor tensor;
     tensor.name = name;
     tensor.stored_as = name;
     tensor.dtype = stored.dtype;
@@ -131,7 +129,7 @@ std::optional<Location> probe_shards(const fs::path& directory, const Listing& l
 Catalogue combine_shards(const Location& location, std::vector<Scan> scans) {
     require_all_shards(location.shard_files);
     Catalogue out = join(std::move(scans), Shapes::reached);
-    for (const catalogue::File& file : out.files) {
+    for (const File& file : out.files) {
         out.statements.push_back({file.path, kShardingInfo, {{"file", file.path}}, {}, true});
     }
     select_model(out);

@@ -4,10 +4,10 @@
 
 #include <nlohmann/json.hpp>
 
-#include "catalogue/catalogue.hpp"
 #include "catalogue/claims.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/dcp_pieces.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -15,12 +15,7 @@
 
 namespace shardweld::formats::dcp {
 
-namespace {
-
-using catalogue::Catalogue;
-using catalogue::Tensor;
-
-}  // namespace
+namespace {}  // namespace
 
 Catalogue join(std::vector<Scan> scans, Shapes shapes) {
     Catalogue out;

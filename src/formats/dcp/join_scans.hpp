@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/assembler.hpp"
 
@@ -17,11 +17,11 @@ namespace shardweld::formats::dcp {
 
 /// One catalogue of all scans. Tensors of one name become one; the same box in different files is
 /// stored again: a replica. Error(mismatch) naming the tensor when dtypes or stated shapes differ.
-catalogue::Catalogue join(std::vector<Scan> scans, Shapes shapes);
+Catalogue join(std::vector<Scan> scans, Shapes shapes);
 
 /// Checks that each tensor's pieces cover it once; Error(corrupt) when not. With a `missing_hint`
 /// of what may be the reason, too few elements are Error(not_found).
-void require_complete(const catalogue::Catalogue& catalogue, const std::string& missing_hint);
+void require_complete(const Catalogue& catalogue, const std::string& missing_hint);
 
 /// Requires one number at least, and all from `first` to the last. Error(not_found) naming those
 /// left out as `before` N `after`.

@@ -5,10 +5,10 @@
 #include <map>
 #include <set>
 
-#include "catalogue/catalogue.hpp"
 #include "core/by_name.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/file_scan.hpp"
 #include "formats/shared/model_values.hpp"
@@ -19,9 +19,6 @@
 namespace shardweld::formats::dcp {
 
 namespace {
-
-using catalogue::Catalogue;
-using catalogue::Tensor;
 
 std::string_view first_part(std::string_view text, char separator) {
     return text.substr(0, text.find(separator));

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/shared/file_scan.hpp"
 
@@ -51,9 +51,9 @@ class WeightHolders {
 /// keys are names of a module tree. Error(usage) listing them when there are several,
 /// Error(not_found) when there is none, Error(unsupported) naming a tensor of another dictionary
 /// that is a part of the model (model_values.hpp). Adds a note on what was chosen.
-void select_model(catalogue::Catalogue& catalogue);
+void select_model(Catalogue& catalogue);
 
 /// Tells the dialect of a trainer whose models have names of their own.
-void note_trainer(catalogue::Catalogue& out);
+void note_trainer(Catalogue& out);
 
 }  // namespace shardweld::formats::dcp

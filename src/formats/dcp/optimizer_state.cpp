@@ -124,7 +124,7 @@ bool OptimizerReader::take_tensor(const DcpTensor& tensor, std::string_view path
         return false;
     }
     const std::string_view known = adam_state(state.key, dotted(path));
-    catalogue::Tensor taken = tensor_as_stored(location_, metadata_, tensor, placed_);
+    Tensor taken = tensor_as_stored(location_, metadata_, tensor, placed_);
     taken.name = location_.prefix.empty() ? state.owner : location_.prefix + "." + state.owner;
     state_called(known, out_).tensors.push_back(std::move(taken));
     return true;
@@ -232,8 +232,8 @@ void OptimizerReader::put_setting(const Setting& setting, const PickleValue& val
 
 void OptimizerReader::require_steps() const {
     // Each rank's own metadata has what that rank wrote.
-    for (const catalogue::State& state : out_.states) {
-        for (const catalogue::Tensor& tensor : state.tensors) {
+    for (const State& state : out_.states) {
+        for (const Tensor& tensor : state.tensors) {
             const std::string owner =
                 tensor.name.substr(location_.prefix.empty() ? 0 : location_.prefix.size() + 1);
             require_step(printable(owner), stepped_.empty() || stepped_.contains(owner));
@@ -246,7 +246,7 @@ void OptimizerReader::add_groups() {
         out_.groups.push_back({std::move(settings), std::move(members_[number])});
     }
     // Parameters of the same options are one group.
-    std::map<catalogue::Settings, std::size_t> group_of;
+    std::map<Settings, std::size_t> group_of;
     for (const auto& [parameter, settings] : named_) {
         const auto [at, is_new] = group_of.emplace(settings, out_.groups.size());
         if (is_new) {
@@ -256,7 +256,7 @@ void OptimizerReader::add_groups() {
     }
 }
 
-catalogue::Optimizer OptimizerReader::finish() {
+Optimizer OptimizerReader::finish() {
     std::map<std::uint32_t, std::vector<const Setting*>> by_file;
     for (const Setting& setting : settings_) {
         by_file[setting.file].push_back(&setting);

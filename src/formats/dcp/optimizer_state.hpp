@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/optimizer.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/optimizer_claims.hpp"
@@ -39,7 +39,7 @@ class OptimizerReader {
     /// All that was taken. Error as by StepClaims and, for parameters with moments and no step
     /// where others have one; Error(not_found) where a file with settings is not here, too;
     /// Error(unsupported) for a state that is an object.
-    catalogue::Optimizer finish();
+    Optimizer finish();
 
   private:
     struct Setting {
@@ -62,12 +62,12 @@ class OptimizerReader {
     const Location& location_;
     const DcpMetadata& metadata_;
     std::vector<std::string>& placed_;
-    catalogue::Optimizer out_;
+    Optimizer out_;
     std::vector<Setting> settings_;
     std::size_t n_setting_values_ = 0;
-    std::map<std::string, catalogue::Settings> numbered_;  // groups, by their numbers
+    std::map<std::string, Settings> numbered_;  // groups, by their numbers
     std::map<std::string, std::vector<std::string>> members_;
-    std::map<std::string, catalogue::Settings> named_;  // options of single parameters
+    std::map<std::string, Settings> named_;  // options of single parameters
     StepClaims steps_;
     std::set<std::string> stepped_;  // parameters that state their step
 };

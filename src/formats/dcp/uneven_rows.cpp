@@ -171,8 +171,8 @@ std::optional<DcpTensor> without_misplaced(const Location& location, const DcpMe
 
 }  // namespace
 
-catalogue::Tensor tensor_as_stored(const Location& location, const DcpMetadata& metadata,
-                                   const DcpTensor& stored, std::vector<std::string>& placed) {
+Tensor tensor_as_stored(const Location& location, const DcpMetadata& metadata,
+                        const DcpTensor& stored, std::vector<std::string>& placed) {
     if (!may_be_misplaced(stored)) {
         return tensor_of(stored);
     }

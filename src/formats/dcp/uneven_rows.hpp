@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/tensor.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/format.hpp"
 
@@ -17,8 +17,8 @@ namespace shardweld::formats::dcp {
 /// no elements has some, all of the tensor's are opened, and those that lie elsewhere are placed if
 /// their shapes leave one way to do so; `placed` then gets the tensor's name. Local.
 /// Error(mismatch) where they leave none, or several.
-catalogue::Tensor tensor_as_stored(const Location& location, const DcpMetadata& metadata,
-                                   const DcpTensor& stored, std::vector<std::string>& placed);
+Tensor tensor_as_stored(const Location& location, const DcpMetadata& metadata,
+                        const DcpTensor& stored, std::vector<std::string>& placed);
 
 /// What is said of the tensors that were placed so.
 std::string placed_text(const std::vector<std::string>& placed);

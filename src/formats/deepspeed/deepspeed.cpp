@@ -17,8 +17,6 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-using catalogue::Catalogue;
-
 /// The files of a checkpoint, once for all: a scan of one file of thousands knows them by it. Model
 /// states by their model-parallel rank, of each the lowest data-parallel one.
 struct StatesFound {

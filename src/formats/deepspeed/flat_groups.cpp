@@ -13,20 +13,18 @@ namespace {
 std::optional<layout::Box> meet(const LocalBox& box, const layout::Box& other) {
     layout::Box common;
     for (const std::size_t k : indices(other)) {
-        const Index lo = std::max(box.local[k], other[k].lo);
-        const Index end = std::min(box.local[k] + box.extent[k], other[k].end());
-        if (lo >= end) {
+        common.push_back(layout::meet({box.local[k], box.extent[k]}, other[k]));
+        if (common.back().extent <= 0) {
             return std::nullopt;
         }
-        common.push_back({lo, end - lo});
     }
     return common;
 }
 
 // `patch`: over the local tensor's axes, and as large as what is common.
-void add_piece(const catalogue::Piece& source, layout::Patch patch, const LocalBox& box,
-               std::uint32_t copy, std::vector<catalogue::Piece>& pieces) {
-    catalogue::Piece piece = source;
+void add_piece(const Piece& source, layout::Patch patch, const LocalBox& box, std::uint32_t copy,
+               std::vector<Piece>& pieces) {
+    Piece piece = source;
     for (const std::size_t k : indices(patch.axes)) {
         patch.axes[k].lo += box.global[k] - box.local[k];
     }
@@ -37,7 +35,7 @@ void add_piece(const catalogue::Piece& source, layout::Patch patch, const LocalB
 
 }  // namespace
 
-void FlatLine::append(const catalogue::Shard* shard, Index length, Index rank) {
+void FlatLine::append(const Shard* shard, Index length, Index rank) {
     ends_.push_back(checked_add(this->length(), length, "a flat group"));
     shards_.push_back(shard);
     ranks_.push_back(rank);
@@ -58,8 +56,8 @@ void FlatLine::find(Index at, Index count, Index begin, std::vector<FlatRun>& ru
 }
 
 void add_pieces(const FlatRun& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
-                std::uint32_t copy, std::vector<catalogue::Piece>& pieces) {
-    const catalogue::Piece& source = run.shard->piece;
+                std::uint32_t copy, std::vector<Piece>& pieces) {
+    const Piece& source = run.shard->piece;
     const layout::Patch dense = layout::dense_shape(shape);
     for (const layout::RangeBox& range : layout::boxes_of_range(run.begin, run.end, shape)) {
         for (const LocalBox& box : boxes) {
@@ -72,8 +70,8 @@ void add_pieces(const FlatRun& run, std::span<const Index> shape, std::span<cons
     }
 }
 
-void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
-                std::vector<catalogue::Piece>& pieces) {
+void add_pieces(const Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
+                std::vector<Piece>& pieces) {
     for (const LocalBox& box : boxes) {
         layout::Box local;
         for (const std::size_t k : indices(box.local)) {
@@ -85,11 +83,10 @@ void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, 
     }
 }
 
-std::vector<catalogue::Piece> pieces_of_range(const catalogue::Piece& first,
-                                              std::span<const Index> shape, Index begin,
-                                              Index end) {
+std::vector<Piece> pieces_of_range(const Piece& first, std::span<const Index> shape, Index begin,
+                                   Index end) {
     const layout::Box whole = layout::whole_box(shape);
-    std::vector<catalogue::Piece> pieces;
+    std::vector<Piece> pieces;
     for (const layout::Patch& patch : layout::flat(whole, begin, end, first.patch.offset)) {
         pieces.push_back(first);
         pieces.back().patch = patch;

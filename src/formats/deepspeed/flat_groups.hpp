@@ -6,8 +6,8 @@
 #include <span>
 #include <vector>
 
-#include "catalogue/tensor.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 
 namespace shardweld::formats::deepspeed {
 
@@ -15,9 +15,9 @@ namespace shardweld::formats::deepspeed {
 struct FlatRun {
     Index begin = 0;
     Index end = 0;
-    const catalogue::Shard* shard = nullptr;  ///< flat; nullptr where the file is missing
-    Index at = 0;                             ///< of the first of them in the shard
-    Index rank = 0;                           ///< the data-parallel rank that has or had it
+    const Shard* shard = nullptr;  ///< flat; nullptr where the file is missing
+    Index at = 0;                  ///< of the first of them in the shard
+    Index rank = 0;                ///< the data-parallel rank that has or had it
 };
 
 /// Flat tensors that follow one another: all ranks' partitions of one group (ZeRO-1 and 2), or all
@@ -25,7 +25,7 @@ struct FlatRun {
 class FlatLine {
   public:
     /// `shard` may be null: then only its length is known.
-    void append(const catalogue::Shard* shard, Index length, Index rank);
+    void append(const Shard* shard, Index length, Index rank);
 
     [[nodiscard]] Index length() const { return ends_.empty() ? 0 : ends_.back(); }
     /// Appends the runs of [at, at + count), which is inside: positions of a parameter from `begin`
@@ -34,7 +34,7 @@ class FlatLine {
 
   private:
     std::vector<Index> ends_;
-    std::vector<const catalogue::Shard*> shards_;
+    std::vector<const Shard*> shards_;
     std::vector<Index> ranks_;
 };
 
@@ -50,15 +50,15 @@ struct LocalBox {
 /// The elements of `run` as pieces of the whole tensor, one or more for each box that they meet.
 /// `shape`: the local one.
 void add_pieces(const FlatRun& run, std::span<const Index> shape, std::span<const LocalBox> boxes,
-                std::uint32_t copy, std::vector<catalogue::Piece>& pieces);
+                std::uint32_t copy, std::vector<Piece>& pieces);
 
 /// The elements of a local tensor that lies in one piece, likewise.
-void add_pieces(const catalogue::Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
-                std::vector<catalogue::Piece>& pieces);
+void add_pieces(const Piece& whole, std::span<const LocalBox> boxes, std::uint32_t copy,
+                std::vector<Piece>& pieces);
 
 /// Elements [begin, end) in row-major order of a tensor, which lie one after the other from `first`
 /// on.
-std::vector<catalogue::Piece> pieces_of_range(const catalogue::Piece& first,
-                                              std::span<const Index> shape, Index begin, Index end);
+std::vector<Piece> pieces_of_range(const Piece& first, std::span<const Index> shape, Index begin,
+                                   Index end);
 
 }  // namespace shardweld::formats::deepspeed

@@ -22,9 +22,6 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::Tensor;
-
 constexpr Index kSplitStage = 3;
 constexpr std::size_t kMostAbsent = 100;
 
@@ -102,7 +99,7 @@ class SaveSizes {
         return absent;
     }
 
-    void add_facts(const ModelRanks& ranks, bool has_partitions, catalogue::Catalogue& out) const {
+    void add_facts(const ModelRanks& ranks, bool has_partitions, Catalogue& out) const {
         if (const auto stage = said_.find(kStage)) {
             out.facts[kStage] = *stage;
         }

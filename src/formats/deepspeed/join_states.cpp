@@ -20,9 +20,6 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::State;
-
 /// The scans with the shards of one state in the place of the fp32 weights', and nothing that was
 /// said already.
 std::vector<FileScan> of_state(const std::vector<FileScan>& scans, std::string_view name) {
@@ -33,7 +30,7 @@ std::vector<FileScan> of_state(const std::vector<FileScan>& scans, std::string_v
         one.told.files = scan.told.files;
         const auto& states = scan.told.optimizer.states;
         auto* const state = find_item(states, name, &State::name);
-        if (name == catalogue::kMaster) {
+        if (name == kMaster) {
             one.told.shards = scan.told.shards;
         } else if (state != nullptr) {
             one.told.shards = state->shards;
@@ -68,7 +65,7 @@ void join_state(const std::vector<FileScan>& scans, std::string_view name, Ignor
 /// flat groups, of which `settings` tells the group. Nothing where the shapes are not listed by
 /// flat groups and there are several groups.
 void name_members(const FileContent& content, const std::vector<FlatGroup>& flat,
-                  std::set<std::string>& known, catalogue::Optimizer& optimizer) {
+                  std::set<std::string>& known, Optimizer& optimizer) {
     const bool is_by_group = content.group_sizes.size() == flat.size();
     if (!is_by_group && optimizer.groups.size() != 1) {
         return;
@@ -125,7 +122,7 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
     join_files(std::move(copies), weights, out);
     join_optimizers(formats::Shapes::stated, std::move(said), out);
     std::set<std::string> known;
-    for (const catalogue::ParameterGroup& group : out.optimizer.groups) {
+    for (const ParameterGroup& group : out.optimizer.groups) {
         known.insert(group.parameters.begin(), group.parameters.end());
     }
     const auto flat = flat_groups(scans);
@@ -139,7 +136,7 @@ void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catal
         add_given(scan.own.given, out.optimizer);
     }
     if (weights == Weights::model) {
-        names.emplace(catalogue::kMaster);
+        names.emplace(kMaster);
     }
     IgnoredRows ignored;
     ignored.add(out.ignored);

@@ -137,7 +137,7 @@ std::vector<Index> Partitions::missing() const {
 Bytes Partitions::stored_bytes() const {
     Bytes bytes = 0;
     for (const auto& [dp, partition] : files_) {
-        for (const catalogue::Shard& shard : partition.shards) {
+        for (const Shard& shard : partition.shards) {
             bytes += catalogue::stored_bytes(shard);
         }
     }
@@ -157,7 +157,7 @@ FlatLine Partitions::line_of_group(std::size_t group, Index expert_rank) const {
         const Index dp = is_data_first_ ? expert_rank * n_copies + i : i * n_expert + expert_rank;
         auto* const at = find_value(files_, dp);
         const bool is_there = at != nullptr;
-        const catalogue::Shard& shard = (is_there ? *at : first()).shards[group];
+        const Shard& shard = (is_there ? *at : first()).shards[group];
         line.append(is_there ? &shard : nullptr, shard.shape.front(), dp);
     }
     return line;
@@ -185,7 +185,7 @@ FlatLine Partitions::line_of_rank(Index dp, Index length) const {
         line.append(nullptr, length, dp);
         return line;
     }
-    for (const catalogue::Shard& shard : at->shards) {
+    for (const Shard& shard : at->shards) {
         line.append(&shard, shard.shape.front(), dp);
     }
     return line;

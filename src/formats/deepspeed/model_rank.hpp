@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "file_names.hpp"
 #include "flat_groups.hpp"
@@ -24,7 +24,7 @@ namespace shardweld::formats::deepspeed {
 struct Partition {
     std::string file;
     FileName name;
-    std::vector<catalogue::Shard> shards;  ///< its parts of the groups
+    std::vector<Shard> shards;  ///< its parts of the groups
     std::vector<FlatGroup> groups;
 };
 

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/fingerprint.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
@@ -26,9 +26,6 @@
 namespace shardweld::formats::deepspeed {
 
 namespace {
-
-using catalogue::Catalogue;
-using catalogue::Tensor;
 
 /// What the file lists beside its module.
 struct Listed {
@@ -342,7 +339,7 @@ class ModelScan {
     const ScannedFile& in_;
     const ScanOptions& options_;
     Listed listed_;
-    catalogue::FileAssertion state_{"", "its state", {}, {}, true};
+    FileAssertion state_{"", "its state", {}, {}, true};
     IgnoredRows ignored_;
 };
 

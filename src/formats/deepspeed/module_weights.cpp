@@ -9,16 +9,15 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-catalogue::ElementPlace place_of(const FlatRun& run) {
-    const catalogue::Piece& piece = run.shard->piece;
+ElementPlace place_of(const FlatRun& run) {
+    const Piece& piece = run.shard->piece;
     const Bytes first = to_bytes(piece.patch.offset + run.at, "elements");
     return {piece.file, run.shard->dtype, piece.base + first * size_of(run.shard->dtype)};
 }
 
 }  // namespace
 
-void ModuleWeights::add(const std::string& name, const FileName& in,
-                        const catalogue::Tensor& tensor) {
+void ModuleWeights::add(const std::string& name, const FileName& in, const Tensor& tensor) {
     const auto place = place_of_elements(tensor);
     if (place && in.kind != ZeroFile::model_part) {
         weights_.emplace(Key{name, in.kind == ZeroFile::layer, in.mp},
@@ -27,8 +26,7 @@ void ModuleWeights::add(const std::string& name, const FileName& in,
 }
 
 void ModuleWeights::add_master_samples(Index mp, Index n_tensor_ranks,
-                                       const ModelRank::Located& master,
-                                       catalogue::Catalogue& out) const {
+                                       const ModelRank::Located& master, Catalogue& out) const {
     const FlatParameter& parameter = *master.parameter;
     bool is_held = false;
     for (const bool is_layer : {false, true}) {

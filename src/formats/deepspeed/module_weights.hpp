@@ -7,8 +7,8 @@
 #include <tuple>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "file_names.hpp"
 #include "model_rank.hpp"
@@ -18,17 +18,17 @@ namespace shardweld::formats::deepspeed {
 class ModuleWeights {
   public:
     /// A tensor of the file `in`, which is the parameter `name`, or none.
-    void add(const std::string& name, const FileName& in, const catalogue::Tensor& tensor);
+    void add(const std::string& name, const FileName& in, const Tensor& tensor);
 
     /// Adds samples of a parameter's master on model-parallel rank `mp`, one for each data-parallel
     /// rank that has a part of it; where no weight is known, its name. Error(mismatch) for a weight
     /// of another shape.
     void add_master_samples(Index mp, Index n_tensor_ranks, const ModelRank::Located& master,
-                            catalogue::Catalogue& out) const;
+                            Catalogue& out) const;
 
   private:
     struct Weight {
-        catalogue::ElementPlace place;
+        ElementPlace place;
         std::vector<Index> shape;
     };
     /// Whether a layer's file has it, whose number is the tensor-parallel rank's; the rank.

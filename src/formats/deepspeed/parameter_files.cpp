@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"
@@ -18,9 +18,6 @@
 namespace shardweld::formats::deepspeed {
 
 namespace {
-
-using catalogue::Catalogue;
-using catalogue::Tensor;
 
 /// The tensor in a file of the parameter.
 Tensor tensor_in(const TorchFile& torch_file, std::string_view parameter) {
@@ -76,18 +73,16 @@ void add_states(const Location& location, const std::string& file, Catalogue& ou
     const auto is_there = [&](std::string_view state) {
         return io::is_file(location.directory / beside(file, state));
     };
-    const bool has_moment = is_there(catalogue::kMoment);
-    if (has_moment != is_there(catalogue::kSquaredMoment)) {
-        throw Error(ErrorCode::not_found,
-                    "the moment " +
-                        beside(file, has_moment ? catalogue::kSquaredMoment : catalogue::kMoment) +
-                        " is missing",
-                    "copy the whole directory zero/, or " + std::string(kWeightsOnly));
+    const bool has_moment = is_there(kMoment);
+    if (has_moment != is_there(kSquaredMoment)) {
+        throw Error(
+            ErrorCode::not_found,
+            "the moment " + beside(file, has_moment ? kSquaredMoment : kMoment) + " is missing",
+            "copy the whole directory zero/, or " + std::string(kWeightsOnly));
     }
     if (has_moment && location.state == TakenState::all) {
-        add_moment(location, beside(file, catalogue::kMoment), catalogue::kMoment, out);
-        add_moment(location, beside(file, catalogue::kSquaredMoment), catalogue::kSquaredMoment,
-                   out);
+        add_moment(location, beside(file, kMoment), kMoment, out);
+        add_moment(location, beside(file, kSquaredMoment), kSquaredMoment, out);
     }
     add_step(location, beside(file, "step"), out);
 }

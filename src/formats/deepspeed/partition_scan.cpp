@@ -25,8 +25,6 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-using catalogue::Catalogue;
-
 [[noreturn]] void refuse_damaged(const std::string& what) {
     throw Error(ErrorCode::corrupt, what, "copy it again, or " + std::string(kWeightsOnly));
 }
@@ -58,14 +56,13 @@ std::map<Index, const PickleValue*> states_by_group(const PickleValue& base) {
 
 /// A flat tensor of floats as a shard of the file's rank. Error(corrupt), calling it `name`, where
 /// it is none.
-catalogue::Shard flat_shard(const ScannedFile& in, const PickleValue& value,
-                            const std::string& name) {
+Shard flat_shard(const ScannedFile& in, const PickleValue& value, const std::string& name) {
     const auto stored = in.file.tensor(value);
     if (!stored || stored->shape.size() != 1 || !stored->is_contiguous() ||
         !is_float(stored->dtype)) {
         throw Error(ErrorCode::corrupt, "its " + name + " is no flat tensor of floats");
     }
-    catalogue::Shard shard;
+    Shard shard;
     shard.name = name;
     shard.dtype = stored->dtype;
     shard.shape = stored->shape;
@@ -76,8 +73,8 @@ catalogue::Shard flat_shard(const ScannedFile& in, const PickleValue& value,
 }
 
 /// The bytes of `count` elements of a flat shard from number `begin` on. Error(io).
-std::vector<std::byte> elements_of(const ScannedFile& in, const catalogue::Shard& shard,
-                                   Index begin, Index count) {
+std::vector<std::byte> elements_of(const ScannedFile& in, const Shard& shard, Index begin,
+                                   Index count) {
     const Bytes element = size_of(shard.dtype);
     std::vector<std::byte> bytes(to_size(to_bytes(count, "elements") * element, "elements"));
     const auto at = to_bytes(shard.piece.patch.offset + begin, "elements") * element;
@@ -91,7 +88,7 @@ class MomentScan {
     MomentScan(TakenState taken, const ScannedFile& in) : taken_(taken), in_(in) {}
 
     void add(const PickleValue& base) {
-        catalogue::Optimizer& out = in_.out.optimizer;
+        Optimizer& out = in_.out.optimizer;
         const PickleValue* const groups = present(base, "param_groups");
         out.groups = groups_of(groups, in_.scalars);
         steps_.add(out.groups, "the optimizer's groups");
@@ -110,7 +107,7 @@ class MomentScan {
             refuse_damaged("holds states of flat group " + std::to_string(states.begin()->first) +
                            ", of which it has no weights");
         }
-        for (const catalogue::State& state : out.states) {
+        for (const State& state : out.states) {
             require_all_groups(state, in_.out.shards.size());
         }
         out.step = steps_.step();
@@ -156,7 +153,7 @@ class MomentScan {
 
     void add_state(std::size_t group, std::string_view state, const PickleValue& value) {
         const std::string name = std::string(state) + " of flat group " + std::to_string(group);
-        catalogue::Shard shard = flat_shard(in_, value, name);
+        Shard shard = flat_shard(in_, value, name);
         const Index count = in_.out.shards[group].shape.front();
         if (!is_padding(shard, count, in_.content.groups[group].n_ranks.value_or(1))) {
             refuse_damaged(name + " has " + std::to_string(shard.shape.front()) +
@@ -164,13 +161,13 @@ class MomentScan {
         }
         shard.shape.front() = count;
         shard.piece.patch.axes[0].extent = count;
-        catalogue::State& kept = state_called(state, in_.out.optimizer);
+        State& kept = state_called(state, in_.out.optimizer);
         require_all_groups(kept, group);
         kept.shards.push_back(std::move(shard));
     }
 
     /// Error(corrupt) where a state is not there for each of the first `n_groups` groups.
-    static void require_all_groups(const catalogue::State& state, std::size_t n_groups) {
+    static void require_all_groups(const State& state, std::size_t n_groups) {
         if (state.shards.size() != n_groups) {
             refuse_damaged("holds " + state.name + " of some flat groups only");
         }
@@ -179,8 +176,7 @@ class MomentScan {
     /// Whether the group's padding and nothing else is behind the first `count` elements: ZeRO-1
     /// and 2 save the fp32 weights without it, and the moments with it unless elastic_checkpoint
     /// is set. Source: DeepSpeed 0.19.8 zero/stage_1_and_2.py (state_dict).
-    [[nodiscard]] bool is_padding(const catalogue::Shard& moments, Index count,
-                                  Index n_ranks) const {
+    [[nodiscard]] bool is_padding(const Shard& moments, Index count, Index n_ranks) const {
         const Index more = moments.shape.front() - count;
         return more >= 0 && more <= most_padding(n_ranks) &&
                std::ranges::all_of(elements_of(in_, moments, count, more),
@@ -242,9 +238,8 @@ class PartitionScan {
             add_optimizer(*state, taken_, in_);
         }
         Bytes flat = 0;
-        catalogue::each_shard(in_.out, [&](const catalogue::Shard& shard) {
-            flat += catalogue::stored_bytes(shard);
-        });
+        catalogue::each_shard(in_.out,
+                              [&](const Shard& shard) { flat += catalogue::stored_bytes(shard); });
         const Bytes all = in_.file.storage_bytes();
         in_.out.ignored.push_back({"*", "optimizer state", 1, all > flat ? all - flat : 0});
     }
@@ -305,7 +300,7 @@ class PartitionScan {
     // end is not known here.
     void add_ends() {
         for (const std::size_t group : indices(in_.out.shards)) {
-            const catalogue::Shard& shard = in_.out.shards[group];
+            const Shard& shard = in_.out.shards[group];
             const Index ranks = in_.content.groups[group].n_ranks.value_or(1);
             const Index length = shard.shape.front();
             const Index padding = std::min(length, most_padding(ranks));
@@ -314,7 +309,7 @@ class PartitionScan {
     }
 
     // One past the last of these elements that is not zero, or `begin`.
-    Index end_of(const catalogue::Shard& shard, Index begin, Index count) {
+    Index end_of(const Shard& shard, Index begin, Index count) {
         const Bytes element = size_of(shard.dtype);
         std::vector<std::byte> bytes = elements_of(in_, shard, begin, count);
         while (!bytes.empty() && bytes.back() == std::byte{0}) {
@@ -373,9 +368,9 @@ FileScan scan_partition(const Location& location, const std::string& file, const
 
 namespace {
 
-catalogue::FileAssertion::Values claims_of(const FileName& said) {
-    catalogue::FileAssertion::Values claims = {{"data rank", std::to_string(said.dp)},
-                                               {"model rank", std::to_string(said.mp)}};
+FileAssertion::Values claims_of(const FileName& said) {
+    FileAssertion::Values claims = {{"data rank", std::to_string(said.dp)},
+                                    {"model rank", std::to_string(said.mp)}};
     switch (said.kind) {
         case ZeroFile::layer:
             claims["layer"] = std::to_string(said.number);

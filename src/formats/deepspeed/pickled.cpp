@@ -124,7 +124,7 @@ std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& 
     return found;
 }
 
-bool is_fragment(const catalogue::Tensor& tensor) {
+bool is_fragment(const Tensor& tensor) {
     return tensor.pieces.size() != 1 ||
            tensor.pieces.front().patch.volume() != volume_of(tensor.shape, tensor.name);
 }

@@ -10,8 +10,8 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/scalar_value.hpp"
@@ -45,7 +45,7 @@ struct ScannedFile {
     const FileName& name;
     ScalarReader scalars;
     FileContent& content;
-    catalogue::Catalogue& out;
+    Catalogue& out;
 };
 /// The scan of a file: what `add` puts there, and what the file's name and that of the archive in
 /// it say.
@@ -57,8 +57,8 @@ FileScan scan_named(const Location& location, const std::string& file, const Fil
 std::vector<std::vector<FlatParameter>> shapes_by_group(const PickleValue& param_shapes);
 
 struct Frozen {
-    catalogue::Tensor tensor;  ///< whole shape, this rank's piece
-    Bytes padding = 0;         ///< stored behind it
+    Tensor tensor;      ///< whole shape, this rank's piece
+    Bytes padding = 0;  ///< stored behind it
 };
 
 /// Every rank has a flat part of a frozen parameter, as long as the others', the last of them
@@ -68,6 +68,6 @@ std::vector<Frozen> frozen_parameters(const TorchFile& file, const PickleValue& 
                                       const PickleValue& fragments, Index rank);
 
 /// Whether a file has a part of the tensor only, which lies in its place already.
-bool is_fragment(const catalogue::Tensor& tensor);
+bool is_fragment(const Tensor& tensor);
 
 }  // namespace shardweld::formats::deepspeed

@@ -11,9 +11,9 @@
 #include <tuple>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
 #include "formats/typed_scan.hpp"
@@ -137,11 +137,10 @@ enum class Weights {
 /// Tensors of all ranks' scans. Error(not_found) naming files and what is lost with them,
 /// Error(mismatch) for files that contradict each other, Error(unsupported) for parts that nothing
 /// says how to join. Pure.
-void join_files(std::vector<FileScan> scans, Weights weights, catalogue::Catalogue& out);
+void join_files(std::vector<FileScan> scans, Weights weights, Catalogue& out);
 /// Tensors of all ranks' scans, and the optimizer's states as they are divided: those in the scans,
 /// and the fp32 weights where `weights` are those of the module. Error(mismatch) for several steps
 /// and for groups that are not the same.
-void join_with_states(const std::vector<FileScan>& scans, Weights weights,
-                      catalogue::Catalogue& out);
+void join_with_states(const std::vector<FileScan>& scans, Weights weights, Catalogue& out);
 
 }  // namespace shardweld::formats::deepspeed

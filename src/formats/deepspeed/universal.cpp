@@ -26,9 +26,6 @@ namespace shardweld::formats::deepspeed {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::Tensor;
-
 /// Which model states there are: the lowest data-parallel rank of the first model-parallel rank's,
 /// and whether there are other model-parallel ranks'.
 struct ModelStates {
@@ -75,9 +72,8 @@ class UniversalFiles {
             declared_.emplace(std::move(parameter.name), std::move(parameter.shape));
         }
         if (is_parameter && !told.optimizer.is_empty() &&
-            std::ranges::any_of(told.optimizer.states, [](const catalogue::State& state) {
-                return state.name != catalogue::kMaster;
-            })) {
+            std::ranges::any_of(told.optimizer.states,
+                                [](const State& state) { return state.name != kMaster; })) {
             (told.optimizer.step ? a_stepped_ : an_unstepped_) = out_.files[file].path;
         }
         out_.facts.merge(told.facts);
@@ -122,7 +118,7 @@ class UniversalFiles {
         }
         std::uint32_t n_copies = 0;
         const Index volume = volume_of(tensor.shape, tensor.name);
-        for (catalogue::Piece& piece : tensor.pieces) {
+        for (Piece& piece : tensor.pieces) {
             piece.replica = piece.patch.volume() == volume ? n_copies++ : 0;
         }
     }
@@ -146,7 +142,7 @@ class UniversalFiles {
         if (!is_whole_ || declared == nullptr || *declared == tensor.shape) {
             return;
         }
-        catalogue::Piece& piece = tensor.pieces.front();
+        Piece& piece = tensor.pieces.front();
         const bool is_flat = tensor.shape.size() == 1 && piece.patch.axes[0].stride == 1 &&
                              volume_of(*declared, tensor.name) == tensor.shape.front();
         if (!is_flat) {
@@ -215,7 +211,7 @@ class UniversalFiles {
         if (!masters_.tensors.empty()) {
             out_.optimizer.states.push_back(std::move(masters_));
         }
-        for (catalogue::State& state : out_.optimizer.states) {
+        for (State& state : out_.optimizer.states) {
             // What the model states hold is no parameter of the optimizer.
             std::erase_if(state.tensors, [&](const Tensor& tensor) {
                 return !parameters_.tensors.contains(tensor.name);
@@ -233,12 +229,12 @@ class UniversalFiles {
     // The first model-parallel rank's model states do not name what other pipeline stages have.
     void forget_names() {
         std::set<std::string> named;
-        for (catalogue::ParameterGroup& group : out_.optimizer.groups) {
+        for (ParameterGroup& group : out_.optimizer.groups) {
             named.insert(group.parameters.begin(), group.parameters.end());
         }
         const bool are_all = std::ranges::all_of(
             parameters_.tensors, [&](const auto& one) { return named.contains(one.first); });
-        for (catalogue::ParameterGroup& group : out_.optimizer.groups) {
+        for (ParameterGroup& group : out_.optimizer.groups) {
             group.parameters = are_all ? std::move(group.parameters) : std::vector<std::string>();
         }
     }
@@ -276,7 +272,7 @@ class UniversalFiles {
     std::map<std::string, DType> types_;  // of parameters, in the module
     Assembler parameters_;
     Assembler rest_;  // of the model states: buffers, frozen parameters, weights where they prove
-    catalogue::State masters_{std::string(catalogue::kMaster), {}, {}, {}};
+    State masters_{std::string(kMaster), {}, {}, {}};
     std::map<std::string, std::vector<Index>> declared_;  // shapes on the first rank
     std::map<std::string, std::string> aliases_;          // other names of parameters
     bool is_whole_ = true;                                // and these are the whole ones

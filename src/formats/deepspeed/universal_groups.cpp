@@ -25,7 +25,7 @@ constexpr const char* kSettingsFile = "zero/optimizer_state.pt";
 /// listed in another way and there are several groups, nothing of a pipeline's first stage, else
 /// Error(corrupt).
 void name_by_numbers(const FileContent& content, const Members& numbers,
-                     std::vector<catalogue::ParameterGroup>& groups) {
+                     std::vector<ParameterGroup>& groups) {
     std::vector<std::size_t> sizes;
     std::map<std::string, std::size_t> group_of;  // of a number
     for (const std::size_t group : indices(numbers)) {
@@ -87,10 +87,10 @@ void add_settings(const PickleValue& root, const ScalarReader& scalars, FileScan
             add(*base, key);
         }
     }
-    catalogue::Optimizer& out = scan.told.optimizer;
+    Optimizer& out = scan.told.optimizer;
     all_groups.finish(out);
     out.step = steps.step();
-    for (catalogue::ParameterGroup& group : out.groups) {
+    for (ParameterGroup& group : out.groups) {
         group.parameters.clear();
     }
     name_by_numbers(scan.own, members, out.groups);

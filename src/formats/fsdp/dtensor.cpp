@@ -3,8 +3,8 @@
 #include <span>
 #include <utility>
 
-#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/model_values.hpp"
@@ -187,7 +187,7 @@ const Holding& DTensorReader::holding_of(const Lying& tensor) {
     return holdings_.emplace(tensor, std::move(holding)).first->second;
 }
 
-catalogue::Tensor DTensorReader::read(Subclass value) {
+Tensor DTensorReader::read(Subclass value) {
     const PickleValue& spec = required(value.state->find_attribute("_spec"), "_spec");
     const PickleValue& local =
         required(value.state->find_attribute("_local_tensor"), "local tensor");
@@ -208,7 +208,7 @@ catalogue::Tensor DTensorReader::read(Subclass value) {
     const Holding& holding = holding_of(tensor_);
     require_local(local_, holding, tensor_,
                   "; if that mesh is wrong, say it by hand: --mesh_dim_names and --mesh_shape");
-    catalogue::Tensor tensor;
+    Tensor tensor;
     tensor.dtype = local_.dtype;
     tensor.pieces = pieces_of(local_, holding.runs);
     tensor.shape = std::move(value.shape);

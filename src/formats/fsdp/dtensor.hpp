@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/tensor.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
@@ -64,7 +64,7 @@ class DTensorReader {
     /// A DTensor with its pieces in this file; without a name. Error(mismatch) when the local shape
     /// is not what the placements give, or the mesh says that the file is another rank's;
     /// Error(unsupported) for partial sums; Error(corrupt) when malformed.
-    [[nodiscard]] catalogue::Tensor read(Subclass value);
+    [[nodiscard]] Tensor read(Subclass value);
 
     /// Whether a mesh of the file tells its rank: it is that of the file's name then.
     [[nodiscard]] bool knows_rank() const { return knows_rank_; }

@@ -7,11 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
-#include "catalogue/tensor.hpp"
 #include "core/in_context.hpp"
 #include "core/stop_point.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
@@ -29,9 +28,6 @@
 namespace shardweld::formats::fsdp {
 
 namespace {
-
-using catalogue::Catalogue;
-using catalogue::FileAssertion;
 
 /// Where one shard lies in the tensor, and on which rank.
 struct ShardPlace {
@@ -126,7 +122,7 @@ void check_metadata(const PickleValue& metadata, const std::vector<Index>& shape
 
 // Adds a local shard's pieces; its place.
 ShardPlace add_shard(const TorchFile& file, const PickleValue& shard, const RankFile& rank,
-                     Index in_group, bool is_first, catalogue::Tensor& tensor) {
+                     Index in_group, bool is_first, Tensor& tensor) {
     const PickleValue& value = required(shard, "tensor");
     const auto local = file.tensor(value);
     if (!local) {
@@ -164,14 +160,14 @@ bool knows_rank_of_group(const Subclass& value) {
 /// leave a gap or an overlap. `entries_left` is lowered by what is visited. Error(mismatch) when
 /// shards and their places contradict each other or another rank saved them; Error(corrupt) when
 /// malformed.
-catalogue::Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value,
-                                      const RankFile& rank, std::size_t& entries_left) {
+Tensor read_sharded_tensor(const TorchFile& file, const Subclass& value, const RankFile& rank,
+                           std::size_t& entries_left) {
     const auto parts = value.state->elements();
     if (parts.size() < 2 || parts[0]->kind != PickleKind::list) {
         fail_sharded("has no list of local shards");
     }
     const Index in_group = number_in_group(parts, rank);
-    catalogue::Tensor tensor;
+    Tensor tensor;
     tensor.shape = value.shape;
     tensor.dtype = dtype_of_global(*value.dtype).value_or(tensor.dtype);
     volume_of(value.shape, "a tensor's global shape");
@@ -258,9 +254,8 @@ class RankReader {
                         "save torch's DTensor, ShardedTensor or plain tensors");
         }
         knows_rank_ = knows_rank_ || (type == "ShardedTensor" && knows_rank_of_group(value));
-        catalogue::Tensor tensor = type == "DTensor"
-                                       ? dtensors_.read(std::move(value))
-                                       : read_sharded_tensor(file_, value, rank_, entries_left_);
+        Tensor tensor = type == "DTensor" ? dtensors_.read(std::move(value))
+                                          : read_sharded_tensor(file_, value, rank_, entries_left_);
         n_pieces_ += tensor.pieces.size();
         if (n_pieces_ > kMostPieces) {
             throw Error(ErrorCode::unsupported, "the tensors up to here fall into more than " +
@@ -280,7 +275,7 @@ class RankReader {
     std::size_t entries_left_;
     std::size_t n_pieces_ = 0;
     bool knows_rank_ = false;
-    catalogue::Coordinates at_;
+    Coordinates at_;
     std::vector<std::string_view> names_;
     IgnoredRows ignored_;
     ModelValues values_;

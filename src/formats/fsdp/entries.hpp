@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 
@@ -30,6 +30,6 @@ struct EntriesRead {
 /// read_sharded_tensor; Error(unsupported) for flat parameters and other tensor classes,
 /// Error(mismatch) when two names become one without their wrappers.
 EntriesRead read_entries(const TorchFile& file, const RankFile& rank, const Mesh& by_hand,
-                         const Entries& entries, catalogue::Catalogue& out);
+                         const Entries& entries, Catalogue& out);
 
 }  // namespace shardweld::formats::fsdp

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/rank_grid.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -26,8 +26,6 @@
 namespace shardweld::formats::fsdp {
 
 namespace {
-
-using catalogue::Catalogue;
 
 constexpr const char* kConfigFile = "fsdp_config.json";
 std::string summary(std::string_view noun, const Catalogue& out,
@@ -66,7 +64,7 @@ void add_mesh_facts(const Mesh& mesh, Index world, Catalogue& out) {
 void add_mesh(const std::vector<MeshDims>& meshes, Index world, Catalogue& out) {
     for (const MeshDims& dims : meshes) {
         Index n_ranks = 1;
-        for (const catalogue::MeshDim& dim : dims) {
+        for (const MeshDim& dim : dims) {
             n_ranks = dim.extent <= world / n_ranks ? n_ranks * dim.extent : world + 1;
         }
         if (!dims.empty() && n_ranks == world) {

@@ -20,9 +20,6 @@ namespace shardweld::formats::fsdp {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::Tensor;
-
 constexpr const char* kMeshHint =
     "if the mesh in the files is wrong, say it by hand: --mesh_dim_names and --mesh_shape";
 /// The scans of rank files, in the order of ranks, become the tensors, shards, files and ignored
@@ -42,7 +39,7 @@ class JoinedRanks {
         for (Tensor& tensor : scan.tensors) {
             all_.add(std::move(tensor), file);
         }
-        for (catalogue::Shard& shard : scan.shards) {
+        for (Shard& shard : scan.shards) {
             all_.add({shard.name, shard.dtype, {}, {}}, file, true);
             out_.shards.push_back(std::move(shard));
         }
@@ -118,7 +115,7 @@ class JoinedRanks {
     // Empty on all ranks: nothing to join.
     void drop_empty_shards() {
         std::map<std::string_view, Index> volumes;
-        for (const catalogue::Shard& shard : out_.shards) {
+        for (const Shard& shard : out_.shards) {
             Index& most = volumes[shard.name];
             most = std::max(most, volume_of(shard.shape, "a tensor's shape"));
         }
@@ -128,9 +125,8 @@ class JoinedRanks {
                 all_.ignored().add({printable(name), "empty tensor"}, 1, 0);
             }
         }
-        std::erase_if(out_.shards, [&](const catalogue::Shard& shard) {
-            return !all_.tensors.contains(shard.name);
-        });
+        std::erase_if(out_.shards,
+                      [&](const Shard& shard) { return !all_.tensors.contains(shard.name); });
     }
 
     // FSDP1's FULL_STATE_DICT: whole tensors on rank 0, nothing elsewhere.
@@ -141,7 +137,7 @@ class JoinedRanks {
     }
 
     void shards_to_tensors() {
-        for (catalogue::Shard& shard : std::exchange(out_.shards, {})) {
+        for (Shard& shard : std::exchange(out_.shards, {})) {
             all_.add({shard.name, shard.dtype, std::move(shard.shape), {shard.piece}}, 0);
         }
     }
@@ -179,8 +175,8 @@ constexpr std::size_t kLeastContents = 4;
 std::vector<std::vector<PartContent>> parts_of_files(const Catalogue& catalogue) {
     std::vector<std::vector<PartContent>> parts(catalogue.files.size());
     for (const std::size_t t : indices(catalogue.tensors)) {
-        const catalogue::Tensor& tensor = catalogue.tensors[t];
-        for (const catalogue::Piece& piece : tensor.pieces) {
+        const Tensor& tensor = catalogue.tensors[t];
+        for (const Piece& piece : tensor.pieces) {
             if (piece.replica == 0 && tensor.pieces.size() > 1) {
                 parts.at(piece.file).emplace_back(t, piece.storage_bytes, piece.crc32);
             }
@@ -229,8 +225,7 @@ void join_state(const std::string& name, const std::vector<Catalogue>& told,
     for (const Catalogue& of_rank : told) {
         RankScan scan;
         scan.told.files = of_rank.files;
-        if (auto* const state =
-                find_item(of_rank.optimizer.states, name, &catalogue::State::name)) {
+        if (auto* const state = find_item(of_rank.optimizer.states, name, &State::name)) {
             scan.told.tensors = state->tensors;
             scan.told.shards = state->shards;
         }
@@ -241,12 +236,12 @@ void join_state(const std::string& name, const std::vector<Catalogue>& told,
     if (out.files.size() == n_model) {
         append_all(out.files, part.files);
     }
-    for (catalogue::Tensor& tensor : part.tensors) {
-        for (catalogue::Piece& piece : tensor.pieces) {
+    for (Tensor& tensor : part.tensors) {
+        for (Piece& piece : tensor.pieces) {
             piece.file += static_cast<std::uint32_t>(n_model);
         }
     }
-    for (catalogue::Shard& shard : part.shards) {
+    for (Shard& shard : part.shards) {
         shard.piece.file += static_cast<std::uint32_t>(n_model);
     }
     out.optimizer.states.push_back({name, std::move(part.tensors), std::move(part.shards), {}});
@@ -265,7 +260,7 @@ void join_states(std::vector<Catalogue> told, const std::vector<std::string>& mi
         said.push_back({of_rank.files.empty() ? "optimizer.json" : of_rank.files.front().path,
                         of_rank.optimizer});
         if (const auto states = std::exchange(said.back().optimizer.states, {}); !states.empty()) {
-            names = collect_list(states, &catalogue::State::name);
+            names = collect_list(states, &State::name);
         }
     }
     out.ignored = ignored.rows();

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "scan.hpp"
 
@@ -17,6 +17,6 @@ namespace shardweld::formats::fsdp {
 /// ranks disagree on a tensor's dtype, shape or kind, one lacks it, its pieces overlap or leave
 /// elements out, or one rank's file is a copy of another's. Pure.
 void join_files(std::vector<RankScan> scans, const std::vector<std::string>& missing,
-                catalogue::Catalogue& out);
+                Catalogue& out);
 
 }  // namespace shardweld::formats::fsdp

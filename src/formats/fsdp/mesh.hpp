@@ -46,7 +46,7 @@ RankMesh part_of_mesh(const RankMesh& whole, const std::vector<std::string>& nam
 /// Whether the ranks along a dimension of this name hold copies of one another.
 bool is_replicating(std::string_view name);
 
-using MeshDims = std::vector<catalogue::MeshDim>;
+using MeshDims = std::vector<MeshDim>;
 
 MeshDims dims_of(const RankMesh& mesh);
 

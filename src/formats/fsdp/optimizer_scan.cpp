@@ -29,8 +29,6 @@ namespace shardweld::formats::fsdp {
 
 namespace {
 
-using catalogue::Catalogue;
-
 constexpr Index kFlatVersion = 1;
 
 [[noreturn]] void refuse_flat() {
@@ -275,9 +273,8 @@ class OptimizerScan {
 
     [[nodiscard]] std::optional<std::vector<Index>> shape_of(const std::string& number) const {
         auto* const state = find_value(states_, number);
-        const PickleValue* const moment = state == nullptr || !(*state)->is_mapping()
-                                              ? nullptr
-                                              : (*state)->find(catalogue::kMoment);
+        const PickleValue* const moment =
+            state == nullptr || !(*state)->is_mapping() ? nullptr : (*state)->find(kMoment);
         if (moment == nullptr) {
             return std::nullopt;
         }
@@ -314,7 +311,7 @@ class OptimizerScan {
         Catalogue part;
         in_context("state ", std::string(state),
                    [&] { read_entries(file_, rank_, location_.mesh, entries, part); });
-        catalogue::State& kept = state_called(state, out_.optimizer);
+        State& kept = state_called(state, out_.optimizer);
         kept.tensors = std::move(part.tensors);
         kept.shards = std::move(part.shards);
     }

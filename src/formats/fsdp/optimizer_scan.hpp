@@ -4,7 +4,7 @@
 // torch 2.15 torch/optim/optimizer.py (state_dict).
 #pragma once
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 
@@ -19,7 +19,6 @@ namespace shardweld::formats::fsdp {
 /// Error(unsupported) for FSDP1's flat shards, for states of other optimizers than Adam, and where
 /// shapes do not tell which parameter is in which group; Error(mismatch) where they are not the
 /// model's. Error as by the claims (optimizer_claims.hpp). Local.
-catalogue::Catalogue scan_optimizer(const Location& location, const RankFile& rank,
-                                    const TorchFile& model);
+Catalogue scan_optimizer(const Location& location, const RankFile& rank, const TorchFile& model);
 
 }  // namespace shardweld::formats::fsdp

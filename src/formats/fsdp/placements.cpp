@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "shardweld/error.hpp"
 
@@ -99,8 +99,8 @@ std::vector<Runs> owned(std::span<const Index> shape, std::span<const DimCut> cu
 
 namespace {
 
-catalogue::Piece empty_piece(const StoredTensor& tensor) {
-    catalogue::Piece piece;
+Piece empty_piece(const StoredTensor& tensor) {
+    Piece piece;
     piece.base = tensor.storage_offset;
     piece.storage_bytes = tensor.storage_bytes;
     piece.crc32 = tensor.crc32;
@@ -123,8 +123,8 @@ std::size_t number_of_boxes(const std::vector<Runs>& runs) {
 }  // namespace
 
 // NOLINTNEXTLINE(readability-function-size): a loop for each level, and no more
-std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs) {
-    std::vector<catalogue::Piece> pieces(number_of_boxes(runs), empty_piece(local));
+std::vector<Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs) {
+    std::vector<Piece> pieces(number_of_boxes(runs), empty_piece(local));
     std::size_t inner = pieces.size();  // boxes that share a run of this dimension in a row
     for (std::size_t k = 0; k < runs.size() && !pieces.empty(); ++k) {
         inner /= runs[k].size();

@@ -11,8 +11,8 @@
 #include <tuple>
 #include <vector>
 
-#include "catalogue/tensor.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
 
@@ -49,7 +49,7 @@ inline constexpr std::size_t kMostPieces = 1U << 20U;  ///< in one file
 /// A piece for each box that the runs of all dimensions span; none when a dimension has no run.
 /// `local` holds the elements of the runs in order: its shape is their lengths. Error(unsupported)
 /// for more than kMostPieces.
-std::vector<catalogue::Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs);
+std::vector<Piece> pieces_of(const StoredTensor& local, const std::vector<Runs>& runs);
 
 /// What lies on one mesh dimension.
 struct MeshPlacement {

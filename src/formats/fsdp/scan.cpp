@@ -5,8 +5,8 @@
 #include <string_view>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/torch_storage.hpp"
 #include "formats/shared/file_scan.hpp"
@@ -24,11 +24,8 @@ namespace shardweld::formats::fsdp {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::FileAssertion;
-
-catalogue::FileAssertion::Values claims_of(const RankFile& rank) {
-    catalogue::FileAssertion::Values claims{{"rank", std::to_string(rank.rank)}};
+FileAssertion::Values claims_of(const RankFile& rank) {
+    FileAssertion::Values claims{{"rank", std::to_string(rank.rank)}};
     if (rank.stem.empty()) {
         claims["world size"] = std::to_string(rank.world);
     }

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/format.hpp"
 #include "formats/typed_scan.hpp"
 
@@ -16,9 +16,9 @@ namespace shardweld::formats::fsdp {
 
 /// What only the joining of ranks' files makes use of.
 struct RankContent {
-    std::vector<MeshDims> meshes;    ///< over which the file's tensors lie
-    std::string unread_state;        ///< why training state was not read; "" if nothing is wrong
-    catalogue::Catalogue optimizer;  ///< its file, where a state is asked for (optimizer_scan.hpp)
+    std::vector<MeshDims> meshes;  ///< over which the file's tensors lie
+    std::string unread_state;      ///< why training state was not read; "" if nothing is wrong
+    Catalogue optimizer;           ///< its file, where a state is asked for (optimizer_scan.hpp)
 };
 using RankScan = ScanOf<RankContent>;
 

@@ -1,7 +1,7 @@
 #include "dataset.hpp"
 
-#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::formats::hdf5 {
@@ -86,8 +86,8 @@ PiecePlace place_of(const Dataset& dataset) {
     return place;
 }
 
-catalogue::Piece piece_of(const Dataset& dataset, const std::vector<Index>& offsets, Bytes bytes,
-                          Bytes file_size) {
+Piece piece_of(const Dataset& dataset, const std::vector<Index>& offsets, Bytes bytes,
+               Bytes file_size) {
     if (!dataset.offset) {
         throw Error(ErrorCode::not_found, "it was never written", "take an earlier save");
     }
@@ -96,7 +96,7 @@ catalogue::Piece piece_of(const Dataset& dataset, const std::vector<Index>& offs
                 std::to_string(*dataset.offset) + " run past the end of the file (" +
                 std::to_string(file_size) + " bytes)");
     }
-    catalogue::Piece piece;
+    Piece piece;
     piece.base = *dataset.offset;
     piece.storage_bytes = bytes;
     layout::Box box;
@@ -109,7 +109,7 @@ catalogue::Piece piece_of(const Dataset& dataset, const std::vector<Index>& offs
 
 }  // namespace
 
-catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size) {
+Tensor tensor_of(const Dataset& dataset, Bytes file_size) {
     if (!dataset.fault.empty()) {
         corrupt(printable(dataset.fault));
     }
@@ -117,7 +117,7 @@ catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size) {
     if (dataset.shape.size() > layout::kMaxAxes) {
         unsupported("it has " + std::to_string(dataset.shape.size()) + " axes");
     }
-    catalogue::Tensor tensor;
+    Tensor tensor;
     tensor.name = dataset.name;
     tensor.dtype = dtype_of(dataset);
     const Bytes n_elements = to_bytes(volume_of(dataset.shape, "its shape"), "its shape");

@@ -1,7 +1,7 @@
 // A dataset as part of a tensor. Convention: docs/formats/hdf5.md.
 #pragma once
 
-#include "catalogue/tensor.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "lister.hpp"
 
@@ -11,7 +11,7 @@ namespace shardweld::formats::hdf5 {
 /// Error(unsupported) for datasets that are not contiguous, for links, more than 8 axes and other
 /// element types; Error(corrupt) when attributes contradict the dataset or it lies outside the
 /// file; Error(not_found) when it was never written.
-catalogue::Tensor tensor_of(const Dataset& dataset, Bytes file_size);
+Tensor tensor_of(const Dataset& dataset, Bytes file_size);
 
 /// Whether its numbers may be another type's: bf16 and others are stored as unsigned integers, and
 /// the attribute that says so is absent.

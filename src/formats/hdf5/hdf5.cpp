@@ -5,11 +5,11 @@
 #include <string>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/name_rules.hpp"
 #include "core/shared_object.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/directory_listing.hpp"
@@ -25,9 +25,6 @@
 namespace shardweld::formats::hdf5 {
 
 namespace {
-
-using catalogue::Catalogue;
-using catalogue::Tensor;
 
 constexpr const char* kConfigDataset = "__config__";
 

@@ -41,9 +41,9 @@ void require_same(const fs::path& path, const std::map<std::string, std::string>
 }  // namespace
 
 void require_scalars_of_shards(const fs::path& directory, const io::InputFile& file,
-                               const std::vector<catalogue::Tensor>& tensors) {
+                               const std::vector<Tensor>& tensors) {
     std::map<std::string, std::string> values;
-    for (const catalogue::Tensor& tensor : tensors) {
+    for (const Tensor& tensor : tensors) {
         if (tensor.shape.empty() && !tensor.pieces.empty()) {
             values[tensor.name] = element_at(file, tensor.pieces.front().base, tensor.dtype);
         }

@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "catalogue/tensor.hpp"
 #include "core/path.hpp"
+#include "formats/catalogue_words.hpp"
 
 namespace shardweld::io {
 class InputFile;
@@ -17,6 +17,6 @@ namespace shardweld::formats::hf {
 /// Local; opens nothing where there are no such tensors or no shards. Error(mismatch) naming the
 /// tensor and the shard where they differ.
 void require_scalars_of_shards(const fs::path& directory, const io::InputFile& file,
-                               const std::vector<catalogue::Tensor>& tensors);
+                               const std::vector<Tensor>& tensors);
 
 }  // namespace shardweld::formats::hf

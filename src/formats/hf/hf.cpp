@@ -10,10 +10,10 @@
 #include <optional>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/registry.hpp"
@@ -90,7 +90,6 @@ std::vector<std::string> find_model_files(const fs::path& directory, const Listi
 
 namespace {
 
-using catalogue::Catalogue;
 using Tensors = std::map<std::string, StoredTensor>;
 
 // A key that is no text, in words: "(an integer)", or what its bytes say.
@@ -131,7 +130,7 @@ void add_tensors(Tensors tensors, Catalogue& out) {
     while (!tensors.empty()) {  // either list holds as much as a large model's file tells
         auto taken = tensors.extract(tensors.begin());
         StoredTensor& stored = taken.mapped();
-        catalogue::Tensor& tensor = out.tensors.emplace_back();
+        Tensor& tensor = out.tensors.emplace_back();
         tensor.name = std::move(taken.key());
         tensor.dtype = stored.dtype;
         if (stored.volume() != 0) {
@@ -160,8 +159,6 @@ Catalogue scan_weights(const Location& location, const std::string& file) {
         require_scalars_of_shards(location.directory, input, out.tensors);
     });
 }
-
-using catalogue::Tensor;
 
 bool is_index(const std::string& file) {
     return file.ends_with(".json");
@@ -209,7 +206,7 @@ void join_replicas(const Assembler& all, std::vector<Tensor>& tensors) {
         if (n_kept > 0 && tensors[n_kept - 1].name == tensors[i].name) {
             Tensor& known = tensors[n_kept - 1];
             all.require_same(known, tensors[i]);
-            for (catalogue::Piece piece : tensors[i].pieces) {
+            for (Piece piece : tensors[i].pieces) {
                 piece.replica = static_cast<std::uint32_t>(known.pieces.size());
                 known.pieces.push_back(piece);
             }

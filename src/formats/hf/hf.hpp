@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
 #include "core/weight_map.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/typed_scan.hpp"
@@ -35,8 +35,8 @@ enum class UnindexedTensors { left_aside, compared };
 /// With one or more indices, tensors that none names are left aside with a warning; those that one
 /// places elsewhere as `strays` says. Error(mismatch) when dtypes or shapes of one name differ,
 /// Error(not_found) when files of a numbered set, tensors of the index or all tensors are missing.
-catalogue::Catalogue join_weights(const Location& location, std::vector<ScanOf<WeightMap>> scans,
-                                  UnindexedTensors strays);
+Catalogue join_weights(const Location& location, std::vector<ScanOf<WeightMap>> scans,
+                       UnindexedTensors strays);
 
 /// Error(usage) where a directory holds such files, but under names of wrappers or of PEFT, from
 /// which nothing loads them. Looks at the first file of weights or their index.

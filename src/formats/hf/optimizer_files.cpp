@@ -15,8 +15,7 @@ namespace {
 
 constexpr std::string_view kDirectory = "optimizer/";
 constexpr std::string_view kSuffix = ".safetensors";
-constexpr std::array<std::string_view, 3> kStates = {catalogue::kMaster, catalogue::kMoment,
-                                                     catalogue::kSquaredMoment};
+constexpr std::array<std::string_view, 3> kStates = {kMaster, kMoment, kSquaredMoment};
 
 }  // namespace
 
@@ -38,7 +37,7 @@ std::string state_in(const std::string& file) {
     return file.substr(kDirectory.size(), file.size() - kDirectory.size() - kSuffix.size());
 }
 
-void take_as_state(const Location& location, const std::string& file, catalogue::Catalogue& scan) {
+void take_as_state(const Location& location, const std::string& file, Catalogue& scan) {
     state_called(state_in(file), scan.optimizer).tensors = std::exchange(scan.tensors, {});
     if (file != optimizer_files(location).front()) {
         return;
@@ -48,10 +47,10 @@ void take_as_state(const Location& location, const std::string& file, catalogue:
     }
 }
 
-void add_states(std::vector<catalogue::Catalogue> scans, catalogue::Catalogue& out) {
+void add_states(std::vector<Catalogue> scans, Catalogue& out) {
     std::vector<ToldOptimizer> told;
     Assembler files(out);
-    for (catalogue::Catalogue& scan : scans) {
+    for (Catalogue& scan : scans) {
         files.add_scan(scan);
         told.push_back({kOptimizerFile, std::move(scan.optimizer)});
     }

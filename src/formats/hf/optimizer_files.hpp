@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/format.hpp"
 
 namespace shardweld::formats::hf {
@@ -19,9 +19,9 @@ std::string state_in(const std::string& file);
 
 /// Makes the tensors of such a file's scan a state of the optimizer; that of the first of
 /// optimizer_files tells what optimizer.json says, too. Local.
-void take_as_state(const Location& location, const std::string& file, catalogue::Catalogue& scan);
+void take_as_state(const Location& location, const std::string& file, Catalogue& scan);
 
 /// Adds such scans to the model. Error(unsupported) for one moment without the other.
-void add_states(std::vector<catalogue::Catalogue> scans, catalogue::Catalogue& out);
+void add_states(std::vector<Catalogue> scans, Catalogue& out);
 
 }  // namespace shardweld::formats::hf

@@ -18,8 +18,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::StatedConfig;
-
 constexpr std::size_t kLongestText = 1024;
 
 constexpr const char* kTrue = "true";

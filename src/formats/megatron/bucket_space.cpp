@@ -23,11 +23,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::Piece;
-using catalogue::State;
-using catalogue::Tensor;
-
 /// What lies behind `word` at the beginning of `rest`, up to `end`, and is taken off it.
 std::optional<std::string_view> take_word(std::string_view word, std::string_view end,
                                           std::string_view& rest) {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -29,6 +29,6 @@ std::optional<BucketKey> bucket_key(std::string_view key);
 /// Gives the elements of buckets the names of their parameters (Format::split_flat_states). Leaves
 /// states that have names already. Error(mismatch) where the buckets do not fit the model's
 /// parameters, Error(unsupported) where these have no known order.
-void carve_buckets(catalogue::Catalogue& catalogue);
+void carve_buckets(Catalogue& catalogue);
 
 }  // namespace shardweld::formats::megatron

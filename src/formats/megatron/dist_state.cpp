@@ -7,9 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "catalogue/catalogue.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/containers/zip.hpp"
 #include "formats/recognise.hpp"
@@ -27,8 +27,6 @@
 namespace shardweld::formats::megatron {
 
 namespace {
-
-using catalogue::Catalogue;
 
 void add_args(const PickleValue& args, const std::string& file, const ScalarReader& scalars,
               FileState& state, Catalogue& out) {
@@ -51,9 +49,9 @@ void add_facts(const PickleValue& root, const ScalarReader& scalars, Catalogue& 
     }
 }
 
-catalogue::FileAssertion state_statement(const PickleValue& root, const std::string& file,
-                                         const ScalarReader& scalars) {
-    catalogue::FileAssertion statement{file, "its state", {}, {}};
+FileAssertion state_statement(const PickleValue& root, const std::string& file,
+                              const ScalarReader& scalars) {
+    FileAssertion statement{file, "its state", {}, {}};
     const auto add = [&](const char* name, const PickleValue* value) {
         if (const auto text = value == nullptr ? std::nullopt : scalars.text_of(*value)) {
             statement.save[name] = *text;

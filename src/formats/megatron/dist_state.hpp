@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/file_scan.hpp"
@@ -59,7 +59,7 @@ const PickleValue* args_in(const PickleValue& root);
 /// operations, scheduler steps. The warning `args_unread` where args are of a kind that is not
 /// read.
 void add_state(const PickleValue& root, const std::string& file, const ScalarReader& scalars,
-               FileState& state, catalogue::Catalogue& out);
+               FileState& state, Catalogue& out);
 
 inline constexpr const char* kBackendFile = "metadata.json";
 inline constexpr const char* kCommonFile = "common.pt";
@@ -87,19 +87,19 @@ StateScan scan_state(const io::InputFile& input, const ObjectPlace& place,
 /// What common.pt or a file of claims beside the shards tells.
 StateScan scan_beside(const Location& location, const std::string& file);
 /// Claims in verl's transformer_config.json, run_config.yaml or NeMo's model.yaml.
-catalogue::Catalogue scan_claims(const fs::path& path);
+Catalogue scan_claims(const fs::path& path);
 
 /// Adds facts and claims of one such place to those that go before it, of which `known` is the
 /// state. Error(unsupported) where they state a layout that cannot be read, Error(mismatch) where
 /// args stand in both places and contradict each other.
-void add_claims(StateScan& scan, FileState& known, catalogue::Catalogue& out);
+void add_claims(StateScan& scan, FileState& known, Catalogue& out);
 
 /// Puts sizes that the claims state among the facts, and how adapters are kept. Chunks are of whole
 /// tensors: gate and up rows are not interleaved by rank.
-void add_global_facts(catalogue::Catalogue& out);
+void add_global_facts(Catalogue& out);
 
 /// Says what could not be compared where nothing states the run's arguments.
-void note_unchecked(catalogue::Catalogue& out);
+void note_unchecked(Catalogue& out);
 
 /// Pattern and reason under which a key is left aside; nullopt for model tensors.
 std::optional<RowName> ignored_row(std::string_view key);

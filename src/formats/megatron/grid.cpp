@@ -5,8 +5,8 @@
 #include <span>
 #include <string>
 
-#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
@@ -76,7 +76,7 @@ Meanings meanings_of(std::size_t n_fields, const StatedSizes& stated) {
     }
 }
 
-void put_at(catalogue::Coordinates& place, Meaning meaning, Index value) {
+void put_at(Coordinates& place, Meaning meaning, Index value) {
     if (meaning == Meaning::pipeline) {
         place.pp = to_int(value, "a rank");
     } else if (meaning == Meaning::expert) {
@@ -85,8 +85,8 @@ void put_at(catalogue::Coordinates& place, Meaning meaning, Index value) {
 }
 
 // The stated size, or the number of ranks seen.
-int agreed_size(const char* what, const std::vector<catalogue::Coordinates>& places,
-                int catalogue::Coordinates::*axis, const StatedSizes& stated) {
+int agreed_size(const char* what, const std::vector<Coordinates>& places, int Coordinates::*axis,
+                const StatedSizes& stated) {
     int seen = 1;
     for (const auto& place : places) {
         seen = std::max(seen, place.*axis + 1);
@@ -100,7 +100,7 @@ std::string padded(int value, std::size_t width) {
     return zero_filled(std::to_string(value), width);
 }
 
-std::string directory_name(const catalogue::Coordinates& place, const Meanings& meanings) {
+std::string directory_name(const Coordinates& place, const Meanings& meanings) {
     std::string name = std::string(kPrefix) + padded(place.tp, 2);
     for (const Meaning meaning : meanings) {
         if (meaning == Meaning::pipeline) {
@@ -125,7 +125,7 @@ void require_expressible(const Grid& grid) {
 }
 
 void require_distinct(const Grid& grid, const std::vector<std::string>& files) {
-    std::map<catalogue::Coordinates, std::size_t> seen;
+    std::map<Coordinates, std::size_t> seen;
     for (const std::size_t i : indices(files)) {
         if (grid.extra[i]) {
             continue;
@@ -144,15 +144,13 @@ void require_complete(const Grid& grid, const Meanings& meanings, const std::str
     }
     const std::string name = printable(file.substr(file.find('/')));
     const auto shown = std::span(missing).first(std::min(missing.size(), kMostMissingShown));
-    throw files_missing("rank files are missing: " +
-                        joined(shown, ", ",
-                               [&](const catalogue::Coordinates& place) {
-                                   return directory_name(place, meanings) + name;
-                               }) +
-                        (missing.size() > kMostMissingShown ? " and more" : "") +
-                        " (the run had tp " + std::to_string(grid.tp) + ", pp " +
-                        std::to_string(grid.pp) + ", ep " + std::to_string(grid.ep) + ", etp " +
-                        std::to_string(grid.etp) + ")");
+    throw files_missing(
+        "rank files are missing: " +
+        joined(shown, ", ",
+               [&](const Coordinates& place) { return directory_name(place, meanings) + name; }) +
+        (missing.size() > kMostMissingShown ? " and more" : "") + " (the run had tp " +
+        std::to_string(grid.tp) + ", pp " + std::to_string(grid.pp) + ", ep " +
+        std::to_string(grid.ep) + ", etp " + std::to_string(grid.etp) + ")");
 }
 
 }  // namespace
@@ -172,13 +170,13 @@ std::optional<RankName> parse_rank_name(std::string_view directory) {
     return name;
 }
 
-std::vector<catalogue::Coordinates> missing_places(const Grid& grid, std::size_t most) {
-    const std::set<catalogue::Coordinates> present(grid.places.begin(), grid.places.end());
-    std::vector<catalogue::Coordinates> missing;
+std::vector<Coordinates> missing_places(const Grid& grid, std::size_t most) {
+    const std::set<Coordinates> present(grid.places.begin(), grid.places.end());
+    std::vector<Coordinates> missing;
     const Index n_ranks = std::max<Index>(grid.tp, Index{grid.etp} * grid.ep);
     for (int p = 0; p < grid.pp; ++p) {
         for (Index r = 0; r < n_ranks && missing.size() < most; ++r) {
-            catalogue::Coordinates place;
+            Coordinates place;
             place.tp = static_cast<int>(r % grid.tp);
             place.pp = p;
             place.ep = static_cast<int>(r / grid.etp % grid.ep);
@@ -199,16 +197,16 @@ Grid arrange(const std::vector<std::string>& files, const StatedSizes& stated) {
     const Meanings meanings = meanings_of(names.front().n_fields, stated);
     Grid grid;
     for (const RankName& name : names) {
-        catalogue::Coordinates place;
+        Coordinates place;
         place.tp = to_int(name.fields[0], "a rank");
         put_at(place, meanings[0], name.fields[1]);
         put_at(place, meanings[1], name.fields[2]);
         grid.places.push_back(place);
         grid.extra.push_back(meanings[1] == Meaning::data && name.fields[2] != 0);
     }
-    grid.tp = agreed_size("tp", grid.places, &catalogue::Coordinates::tp, stated);
-    grid.pp = agreed_size("pp", grid.places, &catalogue::Coordinates::pp, stated);
-    grid.ep = agreed_size("ep", grid.places, &catalogue::Coordinates::ep, stated);
+    grid.tp = agreed_size("tp", grid.places, &Coordinates::tp, stated);
+    grid.pp = agreed_size("pp", grid.places, &Coordinates::pp, stated);
+    grid.ep = agreed_size("ep", grid.places, &Coordinates::ep, stated);
     // Megatron's default: experts are split like everything else.
     grid.etp = to_int(stated_or(stated, "etp", grid.tp), "a parallel size");
     require_expressible(grid);
@@ -228,8 +226,6 @@ Grid place_files(const std::vector<std::string>& files, const StatedSizes& state
 
 namespace {
 
-using catalogue::Coordinates;
-using catalogue::StatedConfig;
 using Ranks = std::vector<std::optional<Index>>;
 
 /// Ranks between neighbours along pp and ep.

@@ -13,8 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/file.hpp"
-#include "catalogue/tensor.hpp"
+#include "formats/catalogue_words.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -33,8 +32,8 @@ struct Grid {
     int pp = 1;
     int ep = 1;
     int etp = 1;
-    std::vector<catalogue::Coordinates> places;  ///< of file i; vpp stays 0
-    std::vector<bool> extra;  ///< file i repeats another for a data-parallel rank
+    std::vector<Coordinates> places;  ///< of file i; vpp stays 0
+    std::vector<bool> extra;          ///< file i repeats another for a data-parallel rank
 };
 
 /// The grid of what is there (place_files): files may be missing, or be the same rank's.
@@ -44,7 +43,7 @@ Grid arrange(const std::vector<std::string>& files, const std::map<std::string, 
 /// rank r % etp and ep rank (r / etp) % ep. The first max(tp, etp * ep) ranks hold every dense and
 /// every expert shard; later ones only repeat them. Takes time like files and missing ones, however
 /// large the sizes.
-std::vector<catalogue::Coordinates> missing_places(const Grid& grid, std::size_t most);
+std::vector<Coordinates> missing_places(const Grid& grid, std::size_t most);
 
 /// Places `files` ("mp_rank_01_002/x.pt") in the grid. `stated` are the sizes the files' args give
 /// (tp, pp, ep, etp); they tell what a second number means and how many files there have to be;
@@ -54,15 +53,15 @@ std::vector<catalogue::Coordinates> missing_places(const Grid& grid, std::size_t
 Grid place_files(const std::vector<std::string>& files, const std::map<std::string, Index>& stated);
 
 /// The place as claims: "tp", "pp" and "ep" of a rank, each only where the grid has several.
-using RankPlace = catalogue::FileAssertion::Values;
+using RankPlace = FileAssertion::Values;
 
-RankPlace place_in(const Grid& grid, const catalogue::Coordinates& place);
+RankPlace place_in(const Grid& grid, const Coordinates& place);
 
 /// What the ranks' numbers (nullopt: not stated) say of each file's place under one order: the one
 /// under which all fit their files' places (`grid`), else the first that `args` allow. Empty where
 /// numbers tell nothing: they are alike in all files (made by one process) or not those of a world
 /// of these sizes.
-std::vector<RankPlace> places_by_rank(const Grid& grid, const catalogue::StatedConfig& args,
+std::vector<RankPlace> places_by_rank(const Grid& grid, const StatedConfig& args,
                                       const std::vector<std::optional<Index>>& ranks);
 
 }  // namespace shardweld::formats::megatron

@@ -6,11 +6,11 @@
 #include <map>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "catalogue/provenance.hpp"
 #include "core/fingerprint.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/rank_grid.hpp"
 #include "formats/recognise.hpp"
@@ -34,8 +34,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::Catalogue;
-
 constexpr std::string_view kModelFile = "model_optim_rng.pt";
 // With the first distributed optimizers (2022): directories with one more number hold optim.pt
 // alone.
@@ -48,7 +46,7 @@ void require_agreeing_args(const Location& location, const std::string& a, const
         const auto input = io::InputFile::open(location.directory / file);
         const TorchFile torch_file = TorchFile::read(input);
         const PickleValue* const args = args_in(torch_file.root());
-        return args == nullptr ? catalogue::StatedConfig()
+        return args == nullptr ? StatedConfig()
                                : common_args(*args, ScalarReader(torch_file, input));
     };
     if (!io::is_file(location.directory / a) || !io::is_file(location.directory / b)) {
@@ -68,8 +66,8 @@ std::optional<Index> common_fact(const std::vector<StateScan>& scans, const std:
 }
 
 // Tensor names of Megatron before megatron-core.
-bool has_old_names(const std::vector<catalogue::Shard>& shards) {
-    return std::ranges::any_of(shards, [](const catalogue::Shard& shard) {
+bool has_old_names(const std::vector<Shard>& shards) {
+    return std::ranges::any_of(shards, [](const Shard& shard) {
         const std::string& name = shard.name;
         return has_part(name, ".query_key_value.") || has_part(name, ".dense_h_to_4h.");
     });
@@ -78,7 +76,7 @@ bool has_old_names(const std::vector<catalogue::Shard>& shards) {
 /// Files whose tensors have the same names and shapes.
 std::string likeness_of(const Catalogue& scan) {
     std::uint64_t sum = 0;  // in any order
-    for (const catalogue::Shard& shard : scan.shards) {
+    for (const Shard& shard : scan.shards) {
         Fingerprint print;
         print.add(static_cast<std::uint64_t>(shard.at.vpp));
         print.add(shard.name.text());
@@ -98,7 +96,7 @@ void add_statements(const std::vector<StateScan>& scans, const Grid& grid, Catal
     for (const std::size_t i : indices(scans)) {
         const Catalogue& scan = scans[i].told;
         const std::string& file = scan.files.front().path;
-        catalogue::FileAssertion args{file, "args", {}, {}};
+        FileAssertion args{file, "args", {}, {}};
         if (!places.empty() && ranks[i]) {
             args.rank = places[i];
             args.rank["rank"] = std::to_string(*ranks[i]);
@@ -295,7 +293,7 @@ RankGrid legacy_grid(const RankFiles& files) {
     const Grid found = arrange(files.paths, stated);
     RankGrid grid({{"pp", found.pp}, {"ep", found.ep}, {"tp", found.tp}},
                   RankGrid::GridPlace::none);
-    const auto place_of = [&](const catalogue::Coordinates& at) {
+    const auto place_of = [&](const Coordinates& at) {
         const int place = (at.pp * found.ep + at.ep) * found.tp + at.tp;
         return static_cast<std::size_t>(place);
     };

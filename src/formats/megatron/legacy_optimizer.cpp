@@ -25,11 +25,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::Shard;
-using catalogue::State;
-using catalogue::Tensor;
-
 /// Which parameters an optimizer has: the first of a chain has no experts, the second nothing else,
 /// and one alone has all.
 enum class ParameterSet { dense, experts, all };
@@ -45,13 +40,13 @@ bool is_of(ParameterSet kind, const Shard& shard) {
 /// A rank's parameters, in the order of its modules.
 using Shards = std::vector<const Shard*>;
 
-Index number_in(const catalogue::StatedConfig& claims, const char* name, Index otherwise) {
+Index number_in(const StatedConfig& claims, const char* name, Index otherwise) {
     return number_claim(claims, name).value_or(otherwise);
 }
 
 /// The size at which buckets of the first chunk of the first stage are closed, as Megatron-LM
 /// chooses it; nullopt: they are not.
-std::optional<Index> closing_size(const catalogue::StatedConfig& claims) {
+std::optional<Index> closing_size(const StatedConfig& claims) {
     constexpr Index kLeast = 40'000'000;
     constexpr Index kOfEachRank = 1'000'000;
     if (!is_claimed(claims, "overlap_grad_reduce", "true")) {
@@ -66,8 +61,7 @@ std::optional<Index> closing_size(const catalogue::StatedConfig& claims) {
 /// Gives the states of one rank their parameters.
 class RankJoin {
   public:
-    RankJoin(const Catalogue& catalogue, const catalogue::Optimizer& told, Shards shards,
-             std::uint32_t file)
+    RankJoin(const Catalogue& catalogue, const Optimizer& told, Shards shards, std::uint32_t file)
         : catalogue_(catalogue), told_(told), shards_(std::move(shards)), file_(file) {}
 
     /// For optimizers whose states are vectors of whole buffers.
@@ -209,7 +203,7 @@ class RankJoin {
     }
 
     const Catalogue& catalogue_;
-    const catalogue::Optimizer& told_;
+    const Optimizer& told_;
     Shards shards_;
     std::uint32_t file_;
 };
@@ -218,14 +212,14 @@ class RankJoin {
 using PartId = std::tuple<SharedText, int, int, int, int>;
 
 PartId part_id(const Shard& shard) {
-    const catalogue::Coordinates& at = shard.at;
+    const Coordinates& at = shard.at;
     return is_expert(shard) ? PartId{shard.name, at.pp, 0, at.ep, at.etp}
                             : PartId{shard.name, at.pp, at.tp, 0, 0};
 }
 
 /// Each part of a parameter has a state in one of the files. Error(not_found) naming one.
 void require_all(const State& state, const std::vector<Shards>& shards,
-                 const std::vector<catalogue::File>& files) {
+                 const std::vector<File>& files) {
     std::set<PartId> found =
         collect_set(state.shards, [&](const Shard& shard) { return part_id(shard); });
     for (const std::size_t file : indices(shards)) {
@@ -251,9 +245,9 @@ std::vector<Shards> shards_by_file(const Catalogue& catalogue) {
     return shards;
 }
 
-bool has_moments(const catalogue::Optimizer& optimizer) {
+bool has_moments(const Optimizer& optimizer) {
     return std::ranges::any_of(optimizer.states,
-                               [](const State& state) { return state.name != catalogue::kMaster; });
+                               [](const State& state) { return state.name != kMaster; });
 }
 
 }  // namespace
@@ -263,7 +257,7 @@ LegacyOptimizer::LegacyOptimizer(std::vector<StateScan>& scans) {
     GroupClaims schedulers;
     StepClaims steps;
     for (StateScan& scan : scans) {
-        catalogue::Optimizer& own = scan.told.optimizer;
+        Optimizer& own = scan.told.optimizer;
         const std::string file = printable(scan.told.files.front().path);
         if (!own.groups.empty()) {
             settings.add("", std::move(own.groups), file);

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/scalar_value.hpp"
@@ -31,12 +31,12 @@ struct StateSlot {
 /// that LegacyOptimizer understands. Whether they do. Error(unsupported) for states that Adam has
 /// not.
 bool add_numbered_states(const TorchFile& file, const ScalarReader& scalars, TakenState taken,
-                         catalogue::Catalogue& out);
+                         Catalogue& out);
 
 /// Adds the file of a distributed optimizer's states that lies beside a model's file. Nothing where
 /// the model's file tells of no optimizer. Error(not_found) where it is absent.
 void add_distributed_states(const Location& location, const std::string& model_file,
-                            catalogue::Catalogue& out);
+                            Catalogue& out);
 
 /// What the scans of all files hold of an optimizer.
 class LegacyOptimizer {
@@ -46,15 +46,15 @@ class LegacyOptimizer {
 
     /// Puts it among the catalogue's, of which the shards are those of the scans in their order and
     /// the files too. Error(mismatch) where a rank's states do not fit its model.
-    void join(catalogue::Catalogue& out);
+    void join(Catalogue& out);
 
   private:
     struct Rank {
-        std::optional<catalogue::File> file;  ///< of its own; else that of the model
-        std::vector<catalogue::State> states;
+        std::optional<File> file;  ///< of its own; else that of the model
+        std::vector<State> states;
     };
     std::vector<Rank> ranks_;
-    catalogue::Optimizer told_;
+    Optimizer told_;
 };
 
 }  // namespace shardweld::formats::megatron

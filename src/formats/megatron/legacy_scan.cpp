@@ -3,9 +3,9 @@
 #include <span>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/duplicate_names.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/shared/file_scan.hpp"
@@ -24,8 +24,6 @@
 namespace shardweld::formats::megatron {
 
 namespace {
-
-using catalogue::Catalogue;
 
 constexpr int kDeepestNesting = 12;
 constexpr std::size_t kLongestName = 1024;
@@ -91,7 +89,7 @@ class LegacyScan {
             } else if (tensor_.volume() == 0) {
                 ignored_.add({pattern_of(name), "empty tensor"}, 1, 0);
             } else {
-                catalogue::Shard shard{std::string(name), tensor_.dtype, tensor_.shape, {}, {}};
+                Shard shard{std::string(name), tensor_.dtype, tensor_.shape, {}, {}};
                 shard.at.vpp = chunk;
                 shard.piece = piece_of(tensor_);
                 out_.shards.push_back(std::move(shard));
@@ -101,8 +99,8 @@ class LegacyScan {
 
     // The shards of one model are those from `first` on.
     void require_distinct_names(std::size_t first) const {
-        formats::require_distinct(collect_list<std::string_view>(
-            std::span(out_.shards).subspan(first), &catalogue::Shard::name));
+        formats::require_distinct(
+            collect_list<std::string_view>(std::span(out_.shards).subspan(first), &Shard::name));
     }
 
     const TorchFile& file_;
@@ -160,8 +158,8 @@ void require_all(const PickleValue& root, std::size_t n_models) {
 
 void LegacyScan::leave_other_keys(const PickleValue& root, bool has_states) {
     const auto is_models = [this](std::string_view name) {
-        return std::ranges::any_of(
-            out_.shards, [&](const catalogue::Shard& shard) { return shard.name.text() == name; });
+        return std::ranges::any_of(out_.shards,
+                                   [&](const Shard& shard) { return shard.name.text() == name; });
     };
     for (const auto& [name, value] : root.pairs()) {
         const std::string_view key = name.text();

@@ -21,10 +21,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::State;
-using catalogue::Tensor;
-
 std::string name_of(const StateSlot& slot) {
     return std::to_string(slot.first) + "." + std::to_string(slot.second);
 }

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/by_name.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/recognise.hpp"
 #include "formats/shared/module_names.hpp"
 #include "shardweld/error.hpp"
@@ -34,8 +34,8 @@ constexpr const char* kMergeThere =
     "merge the adapter into the model with the framework that trained it and save that";
 
 /// The rows at which pieces begin.
-std::set<Index> row_begins(const catalogue::Tensor& tensor) {
-    return collect_set(tensor.pieces, [&](const catalogue::Piece& piece) {
+std::set<Index> row_begins(const Tensor& tensor) {
+    return collect_set(tensor.pieces, [&](const Piece& piece) {
         return piece.patch.axes[tensor.shape.size() - 2].lo;
     });
 }
@@ -43,13 +43,13 @@ std::set<Index> row_begins(const catalogue::Tensor& tensor) {
 /// ms-swift's B of [gate; up] is column-parallel as any other, so that rows of gate and up of a
 /// rank lie together; Megatron-Bridge's is cut in as many halves. Says of how many ranks the rows
 /// lie so. Experts' are not looked at: they have a tensor-parallel group of their own.
-void note_row_order(catalogue::Catalogue& out) {
+void note_row_order(Catalogue& out) {
     constexpr std::string_view kGated = ".linear_fc1.adapter.linear_out.weight";
     auto* const tp = find_value(out.facts, "tp");
     if (tp == nullptr || *tp < 2) {
         return;
     }
-    for (const catalogue::Tensor& tensor : out.tensors) {
+    for (const Tensor& tensor : out.tensors) {
         if (tensor.name.ends_with(kGated) && !has_part(tensor.name, kExperts) &&
             tensor.shape.size() >= 2 && static_cast<Index>(row_begins(tensor).size()) == *tp) {
             out.facts[kLoraRowsByRank] = *tp;
@@ -154,7 +154,7 @@ bool is_of_adapter(std::string_view name) {
     return has_part(name, kAdapter) && !is_extra_state(name);
 }
 
-void note_adapter(catalogue::Catalogue& out) {
+void note_adapter(Catalogue& out) {
     name_bare_factors(out.tensors);
     name_bare_factors(out.shards);
     std::set<Index> ranks;  // by B, whose columns nothing cuts
@@ -181,7 +181,7 @@ void note_adapter(catalogue::Catalogue& out) {
     note_row_order(out);
 }
 
-void undo_halves(catalogue::Tensor& tensor) {
+void undo_halves(Tensor& tensor) {
     if (!is_halved(tensor.name) || tensor.shape.size() < 2) {
         return;
     }
@@ -189,7 +189,7 @@ void undo_halves(catalogue::Tensor& tensor) {
     const auto n_blocks = static_cast<Index>(row_begins(tensor).size());
     const Index block = n_blocks == 0 ? 0 : tensor.shape[rows] / n_blocks;
     const bool is_even = n_blocks % 2 == 0 && block * n_blocks == tensor.shape[rows] &&
-                         std::ranges::all_of(tensor.pieces, [&](const catalogue::Piece& piece) {
+                         std::ranges::all_of(tensor.pieces, [&](const Piece& piece) {
                              const layout::Axis& axis = piece.patch.axes[rows];
                              return axis.extent == block && axis.lo % block == 0;
                          });
@@ -200,7 +200,7 @@ void undo_halves(catalogue::Tensor& tensor) {
                     kMergeThere);
     }
     const Index n_ranks = n_blocks / 2;
-    for (catalogue::Piece& piece : tensor.pieces) {
+    for (Piece& piece : tensor.pieces) {
         layout::Axis& axis = piece.patch.axes[rows];
         const Index at = axis.lo / block;
         axis.lo = (at % n_ranks * 2 + at / n_ranks) * block;
@@ -250,8 +250,8 @@ bool holds_megatron_name(std::string_view text) {
            holds_feed_forward(text);
 }
 
-void sort_tensors(std::vector<catalogue::Tensor>& tensors) {
-    if (const catalogue::Tensor* const twice = sort_by_name(tensors)) {
+void sort_tensors(std::vector<Tensor>& tensors) {
+    if (const Tensor* const twice = sort_by_name(tensors)) {
         throw Error(ErrorCode::corrupt,
                     "two keys name tensor " + printable(twice->name) +
                         " when wrappers (model., module., to_wrap.) are removed");

@@ -10,11 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/tensor.hpp"
-
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
+#include "formats/catalogue_words.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -29,12 +25,12 @@ bool is_of_adapter(std::string_view name);
 /// Gives the facts `lora_rank` where an adapter is (0: it has several ranks, or none is known),
 /// `lora_only` where nothing else is, and `lora_rows_by_rank` where B of [gate; up] has rows of
 /// gate and up by tensor-parallel ranks.
-void note_adapter(catalogue::Catalogue& out);
+void note_adapter(Catalogue& out);
 
 /// Canonical factors B of gate and up in torch_dist: the writer takes each rank's rows for a fused
 /// [gate; up] and stores the first halves of all ranks before the second halves. Puts the pieces
 /// where their rows belong. Error(unsupported) when the pieces are not those halves.
-void undo_halves(catalogue::Tensor& tensor);
+void undo_halves(Tensor& tensor);
 
 /// The name without leading `model.` and `module.` and without the component `to_wrap` (the layer
 /// that an adapter wraps), and as without_peft: "module.decoder.x.to_wrap.weight" is
@@ -46,6 +42,6 @@ std::string model_name(std::string_view key);
 bool holds_megatron_name(std::string_view text);
 
 /// Sorts by name. Error(corrupt) when two have one name, which they had not with their wrappers.
-void sort_tensors(std::vector<catalogue::Tensor>& tensors);
+void sort_tensors(std::vector<Tensor>& tensors);
 
 }  // namespace shardweld::formats::megatron

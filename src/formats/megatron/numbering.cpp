@@ -7,8 +7,8 @@
 #include <unordered_map>
 #include <utility>
 
-#include "catalogue/tensor.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/shared/hints.hpp"
 #include "shardweld/error.hpp"
 
@@ -46,8 +46,8 @@ class SplitNames {
     std::vector<const std::optional<LayerName>*> all_;
 };
 
-std::map<std::string, LayersByChunk, std::less<>> collect(
-    const std::vector<catalogue::Shard>& shards, SplitNames& names) {
+std::map<std::string, LayersByChunk, std::less<>> collect(const std::vector<Shard>& shards,
+                                                          SplitNames& names) {
     std::map<std::string, LayersByChunk, std::less<>> stacks;
     for (const auto& shard : shards) {
         if (const auto& name = names.add(shard.name)) {
@@ -75,9 +75,8 @@ std::string layers_text(const Layers& layers) {
 // Numbers the layers of one stack.
 class StackOrder {
   public:
-    StackOrder(std::string stack, const LayersByChunk& layers,
-               const std::vector<catalogue::File>& files,
-               const std::vector<catalogue::Coordinates>& places, const Pipeline& pipeline)
+    StackOrder(std::string stack, const LayersByChunk& layers, const std::vector<File>& files,
+               const std::vector<Coordinates>& places, const Pipeline& pipeline)
         : stack_(std::move(stack)), pipeline_(pipeline) {
         for (int v = 0; v < pipeline.vpp; ++v) {
             for (int p = 0; p < pipeline.pp; ++p) {
@@ -105,10 +104,8 @@ class StackOrder {
     }
 
   private:
-    [[nodiscard]] Index stage_size(const LayersByChunk& layers,
-                                   const std::vector<catalogue::File>& files,
-                                   const std::vector<catalogue::Coordinates>& places, int p,
-                                   int v) const {
+    [[nodiscard]] Index stage_size(const LayersByChunk& layers, const std::vector<File>& files,
+                                   const std::vector<Coordinates>& places, int p, int v) const {
         static const Layers none;
         const Layers* first = nullptr;
         std::size_t first_file = 0;
@@ -175,8 +172,8 @@ std::optional<LayerName> split_layer(std::string_view name) {
     return std::nullopt;
 }
 
-void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<catalogue::File>& files,
-                   const std::vector<catalogue::Coordinates>& places, const Pipeline& pipeline) {
+void number_layers(std::vector<Shard>& shards, const std::vector<File>& files,
+                   const std::vector<Coordinates>& places, const Pipeline& pipeline) {
     SplitNames names;
     Orders orders;
     for (const auto& [stack, layers] : collect(shards, names)) {
@@ -185,7 +182,7 @@ void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<cata
     require_total(orders, pipeline);
     std::unordered_map<SharedText, std::map<Index, SharedText>> numbered;  // by name, then offset
     for (const std::size_t i : indices(shards)) {
-        catalogue::Shard& shard = shards[i];
+        Shard& shard = shards[i];
         if (const auto& name = names[i]) {
             const StackOrder& order = orders.find(name->stack)->second;
             const Index offset = order.offset(shard.at.pp, shard.at.vpp);

@@ -7,8 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/file.hpp"
-#include "catalogue/tensor.hpp"
+#include "formats/catalogue_words.hpp"
 
 namespace shardweld::formats::megatron {
 
@@ -34,7 +33,7 @@ struct Pipeline {
 /// Replaces local layer numbers in the names of `shards` by global ones: a stage's layers follow
 /// those of all earlier virtual stages. `files` name shard.piece.file in messages. Error(mismatch)
 /// when two files of one stage hold different layers, or the total is not pipeline.num_layers.
-void number_layers(std::vector<catalogue::Shard>& shards, const std::vector<catalogue::File>& files,
-                   const std::vector<catalogue::Coordinates>& places, const Pipeline& pipeline);
+void number_layers(std::vector<Shard>& shards, const std::vector<File>& files,
+                   const std::vector<Coordinates>& places, const Pipeline& pipeline);
 
 }  // namespace shardweld::formats::megatron

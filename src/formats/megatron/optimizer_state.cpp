@@ -21,10 +21,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::Piece;
-using catalogue::State;
-using catalogue::Tensor;
-
 constexpr std::string_view kOfOptimizer = "optimizer.";
 constexpr std::string_view kOfState = "optimizer.state.";
 
@@ -37,10 +33,10 @@ constexpr const char* kShifted =
 
 /// What a state is called in keys, and which it is.
 constexpr std::array<std::pair<std::string_view, std::string_view>, 4> kStates = {
-    {{"param", catalogue::kMaster},
-     {"fp32_param", catalogue::kMaster},  // up to 0.13, and without a distributed optimizer
-     {"exp_avg", catalogue::kMoment},
-     {"exp_avg_sq", catalogue::kSquaredMoment}}};
+    {{"param", kMaster},
+     {"fp32_param", kMaster},  // up to 0.13, and without a distributed optimizer
+     {"exp_avg", kMoment},
+     {"exp_avg_sq", kSquaredMoment}}};
 
 /// The state that Megatron calls so; "": none.
 std::string_view state_named(std::string_view name) {
@@ -82,7 +78,7 @@ void each_optimizer(const PickleValue& state, const Visit& visit) {
 /// The steps that an optimizer states: of its groups; without a distributed optimizer one of all
 /// parameters, among their states; and up to 0.13 one of each.
 void add_steps(const PickleValue& optimizer, const PickleValue& whole, const ScalarReader& scalars,
-               const std::vector<catalogue::ParameterGroup>& groups, StepClaims& steps) {
+               const std::vector<ParameterGroup>& groups, StepClaims& steps) {
     steps.add(groups, "the optimizer's groups");
     const PickleValue* const state = optimizer.find("state");
     if (state != nullptr) {
@@ -208,7 +204,7 @@ void require_no_state(std::string_view key, TakenState taken) {
     }
 }
 
-State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out) {
+State* state_taken(std::string_view name, TakenState taken, Optimizer& out) {
     return is_taken(name, taken) ? &state_called(name, out) : nullptr;
 }
 
@@ -241,7 +237,7 @@ std::optional<StateKey> state_key(std::string_view key, TakenState taken) {
     return StateKey{known_state(rest.substr(0, dot), key, taken), rest.substr(dot + 1)};
 }
 
-bool take_state(const StateKey& key, Tensor tensor, TakenState taken, catalogue::Optimizer& out) {
+bool take_state(const StateKey& key, Tensor tensor, TakenState taken, Optimizer& out) {
     State* const state = state_taken(key.state, taken, out);
     if (state != nullptr) {
         tensor.stored_as = std::exchange(tensor.name, model_name(key.parameter));
@@ -250,8 +246,7 @@ bool take_state(const StateKey& key, Tensor tensor, TakenState taken, catalogue:
     return state != nullptr;
 }
 
-void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
-                   catalogue::Optimizer& out) {
+void add_optimizer(const PickleValue& root, const ScalarReader& scalars, Optimizer& out) {
     StepClaims steps;
     const PickleValue* const state = root.find("optimizer");
     if (state != nullptr) {
@@ -276,7 +271,7 @@ void add_optimizer(const PickleValue& root, const ScalarReader& scalars,
     }
 }
 
-void split_flat_states(catalogue::Catalogue& catalogue) {
+void split_flat_states(Catalogue& catalogue) {
     carve_buckets(catalogue);
     for (State& state : catalogue.optimizer.states) {
         for (Tensor& tensor : state.tensors) {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/scalar_value.hpp"
@@ -40,20 +40,19 @@ void require_no_state(std::string_view key, TakenState taken);
 
 /// The state called `name`, a new one if there is none; null where `taken` says that it is not
 /// asked for.
-catalogue::State* state_taken(std::string_view name, TakenState taken, catalogue::Optimizer& out);
+State* state_taken(std::string_view name, TakenState taken, Optimizer& out);
 
 /// Puts a tensor among those of its state, unless `taken` says that it is not asked for; whether it
 /// is.
-bool take_state(const StateKey& key, catalogue::Tensor tensor, TakenState taken,
-                catalogue::Optimizer& out);
+bool take_state(const StateKey& key, Tensor tensor, TakenState taken, Optimizer& out);
 
 /// Adds what the common state says: groups, step, scheduler, and the form of the states. Error as
 /// by StepClaims.
-void add_optimizer(const PickleValue& root, const ScalarReader& scalars, catalogue::Optimizer& out);
+void add_optimizer(const PickleValue& root, const ScalarReader& scalars, Optimizer& out);
 
 /// Gives states the names and shapes of their parameters (Format::split_flat_states): buckets, and
 /// flattened ranges of the ranks' parts of a tensor, as megatron-core before 0.14 saves them. Error
 /// as by carve_buckets, Error(unsupported) where a range does not fit its parameter.
-void split_flat_states(catalogue::Catalogue& catalogue);
+void split_flat_states(Catalogue& catalogue);
 
 }  // namespace shardweld::formats::megatron

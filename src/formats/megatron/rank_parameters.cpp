@@ -16,8 +16,6 @@ namespace shardweld::formats::megatron {
 
 namespace {
 
-using catalogue::Piece;
-using catalogue::Tensor;
 using layout::Box;
 
 constexpr std::string_view kDecoderLayers = "decoder.layers.";
@@ -77,7 +75,7 @@ std::string in_layer(const Tensor& tensor, Index layer) {
 
 }  // namespace
 
-ModelParameters::ModelParameters(const catalogue::Catalogue& model) {
+ModelParameters::ModelParameters(const Catalogue& model) {
     has_grouped_experts_ = !is_claimed(model.claims, "moe_grouped_gemm", "false");
     if (is_claimed(model.claims, "mla_down_proj_fusion", "true")) {
         refuse_order("self_attention.linear_qkv_down_proj");

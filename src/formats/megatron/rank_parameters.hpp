@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "layout/box.hpp"
 
 #include "buckets.hpp"
@@ -16,7 +16,7 @@ namespace shardweld::formats::megatron {
 
 /// A rank's part of a tensor: boxes of it, the elements of which follow each other.
 struct RankPart {
-    const catalogue::Tensor* tensor = nullptr;
+    const Tensor* tensor = nullptr;
     std::vector<layout::Box> boxes;
     std::uint32_t replica = 0;  ///< 0: no other rank before this one has it
 };
@@ -46,7 +46,7 @@ class ModelParameters {
   public:
     /// `model` must outlive it. Error(unsupported) naming a tensor whose place among the
     /// parameters is not known.
-    explicit ModelParameters(const catalogue::Catalogue& model);
+    explicit ModelParameters(const Catalogue& model);
 
     [[nodiscard]] Index n_layers() const { return std::ssize(layers_); }
     /// How many ranks cut what is no expert: as many as cut the embedding's rows.
@@ -65,7 +65,7 @@ class ModelParameters {
     /// Boxes by the layer and expert that they are of, in their order; -1: of none.
     using Boxes = std::map<std::pair<Index, Index>, std::vector<layout::Box>>;
     struct StoredParameter {
-        const catalogue::Tensor* tensor = nullptr;
+        const Tensor* tensor = nullptr;
         Index place = 0;          ///< parameter_order.hpp
         bool is_stacked = false;  ///< layers are its first axis
         bool is_expert = false;   ///< experts are the next one
@@ -74,7 +74,7 @@ class ModelParameters {
     using Layer = std::vector<const StoredParameter*>;
 
     static Boxes boxes_of(const StoredParameter& stored);
-    void add(const catalogue::Tensor& tensor);
+    void add(const Tensor& tensor);
     void add_to(const StoredParameter& stored, Index layer);
     void add_layers(const StageLayers& stage, Among tensor, bool with_experts,
                     RankParameters& out) const;

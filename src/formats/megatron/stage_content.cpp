@@ -10,9 +10,9 @@
 #include <unordered_map>
 #include <utility>
 
-#include "catalogue/tensor.hpp"
 #include "core/fingerprint.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
 
@@ -21,10 +21,6 @@
 namespace shardweld::formats::megatron {
 
 namespace {
-
-using catalogue::Coordinates;
-using catalogue::File;
-using catalogue::Shard;
 
 /// Sizes and CRC-32s.
 using SizesAndSums = std::vector<std::pair<Bytes, std::uint64_t>>;
@@ -133,7 +129,7 @@ std::optional<Index> sample_of(const io::InputFile& input, const std::vector<Sha
     bool is_telling = false;  // not one value throughout, as zeros and norms of ones are
     std::vector<std::byte> bytes;
     for (std::size_t i = 0; i < shards.size(); i += shards.size() / kTensors + 1) {
-        const catalogue::Piece& piece = shards[i].piece;
+        const Piece& piece = shards[i].piece;
         bytes.resize(std::min(piece.storage_bytes, kBytes));
         input.read_at(piece.base, bytes);
         sample.add(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
@@ -146,7 +142,7 @@ std::optional<Index> sample_of(const io::InputFile& input, const std::vector<Sha
 }
 
 void require_own_tensors(const std::vector<Shard>& shards, const std::vector<File>& files,
-                         const std::vector<catalogue::Coordinates>& places,
+                         const std::vector<Coordinates>& places,
                          const std::vector<std::optional<Index>>& samples) {
     auto contents = contents_of(shards, files.size());
     for (const std::size_t file : indices(files)) {
@@ -220,17 +216,16 @@ constexpr auto kByAddress = [](const Name& a, const Name& b) {
                               : std::less<>()(&a.second.text(), &b.second.text());
 };
 
-std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>& shards,
-                                            std::size_t n_files) {
+std::vector<StageTensorNames> names_by_file(const std::vector<Shard>& shards, std::size_t n_files) {
     std::vector<std::size_t> n_names(n_files, 0);
-    for (const catalogue::Shard& shard : shards) {
+    for (const Shard& shard : shards) {
         ++n_names[shard.piece.file];
     }
     std::vector<StageTensorNames> names(n_files);
     for (std::size_t file = 0; file < n_files; ++file) {
         names[file].reserve(n_names[file]);
     }
-    for (const catalogue::Shard& shard : shards) {
+    for (const Shard& shard : shards) {
         names[shard.piece.file].emplace_back(shard.at.vpp, shard.name);
     }
     for (StageTensorNames& own : names) {
@@ -239,8 +234,7 @@ std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>&
     return names;
 }
 
-[[noreturn]] void refuse(const StageTensorNames& lacking, const catalogue::File& has,
-                         const catalogue::File& lacks) {
+[[noreturn]] void refuse(const StageTensorNames& lacking, const File& has, const File& lacks) {
     const std::string others =
         lacking.size() > 1 ? " and " + std::to_string(lacking.size() - 1) + " more" : "";
     throw Error(ErrorCode::not_found,
@@ -251,8 +245,8 @@ std::vector<StageTensorNames> names_by_file(const std::vector<catalogue::Shard>&
                 "copy them again from where they were saved");
 }
 
-void compare(const StageTensorNames& a, const catalogue::File& file_a, const StageTensorNames& b,
-             const catalogue::File& file_b) {
+void compare(const StageTensorNames& a, const File& file_a, const StageTensorNames& b,
+             const File& file_b) {
     StageTensorNames only;
     std::set_difference(a.begin(), a.end(), b.begin(), b.end(), std::back_inserter(only),
                         kByAddress);
@@ -264,9 +258,8 @@ void compare(const StageTensorNames& a, const catalogue::File& file_a, const Sta
 
 }  // namespace
 
-void require_same_names(const std::vector<catalogue::Shard>& shards,
-                        const std::vector<catalogue::File>& files,
-                        const std::vector<catalogue::Coordinates>& places) {
+void require_same_names(const std::vector<Shard>& shards, const std::vector<File>& files,
+                        const std::vector<Coordinates>& places) {
     const std::vector<StageTensorNames> names = names_by_file(shards, files.size());
     std::map<int, std::size_t> first_of_stage;
     for (const std::size_t file : indices(files)) {

@@ -6,9 +6,9 @@
 #include <string_view>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
@@ -69,7 +69,7 @@ void add_group_settings(const Location& location, std::string_view name, const O
 }
 
 /// Takes the step that a place tells. Error(mismatch) where another has told another one.
-void note_step(double step, const char* place, catalogue::Optimizer& out) {
+void note_step(double step, const char* place, Optimizer& out) {
     StepClaims steps;
     if (out.step) {
         steps.add(real_text(*out.step), "another place of this save");
@@ -79,8 +79,8 @@ void note_step(double step, const char* place, catalogue::Optimizer& out) {
 }
 
 /// What a common state says of the optimizer, beside the states themselves.
-void take_settings(StateScan& scan, catalogue::Catalogue& out) {
-    catalogue::Optimizer& told = scan.told.optimizer;
+void take_settings(StateScan& scan, Catalogue& out) {
+    Optimizer& told = scan.told.optimizer;
     if (!told.groups.empty()) {
         out.optimizer.groups = std::move(told.groups);
     }
@@ -98,7 +98,7 @@ void take_settings(StateScan& scan, catalogue::Catalogue& out) {
 
 /// The common state of megatron-core 0.19, in the first rank's file, as `.metadata` is that rank's.
 void read_common_state(const Location& location, const ObjectPlace& place, StateScan& scan) {
-    catalogue::Catalogue& out = scan.told;
+    Catalogue& out = scan.told;
     const fs::path path = location.directory / place.file;
     if (place.length == 0 || !io::is_file(path)) {
         out.warnings["args_unread"] = std::string(kCommonState) + " lies in " +
@@ -118,7 +118,7 @@ void read_common_state(const Location& location, const ObjectPlace& place, State
 /// Puts a tensor among the model's or, if it is asked for, among the optimizer's states; other
 /// training state is counted as ignored.
 void add_tensor(const Location& location, const DcpTensor& tensor, IgnoredRows& ignored,
-                catalogue::Catalogue& out) {
+                Catalogue& out) {
     const auto key = location.state == TakenState::weights ? std::nullopt
                                                            : state_key(tensor.name, location.state);
     if (key && take_state(*key, tensor_of(tensor), location.state, out.optimizer)) {
@@ -143,7 +143,7 @@ StateScan read_index(const Location& location) {
                     "save without compression (transforms)");
     }
     StateScan scan;
-    catalogue::Catalogue& out = scan.told;
+    Catalogue& out = scan.told;
     IgnoredRows ignored;
     GroupClaims group_claims;
     StepClaims step_claims;
@@ -183,8 +183,6 @@ StateScan read_index(const Location& location) {
     add_likenesses(".metadata", out);
     return scan;
 }
-
-using catalogue::Catalogue;
 
 constexpr const char* kIndexFile = ".metadata";
 // Megatron's copy of the tokenizer's files. Only HuggingFace's own has settings among them.
@@ -276,7 +274,7 @@ StateScan scan_torch_dist(const Location& location, const std::string& file) {
 /// Requires a stack of experts whole: without a whole expert it looks like another model. Elsewhere
 /// a missing chunk shows where layers and heads are known.
 void require_experts(const Catalogue& catalogue) {
-    for (const catalogue::Tensor& tensor : catalogue.tensors) {
+    for (const Tensor& tensor : catalogue.tensors) {
         if (has_part(tensor.name, "experts")) {
             const CoverFault fault = find_cover_fault(tensor);
             if (fault.held < volume_of(tensor.shape, "a tensor's shape")) {

@@ -7,9 +7,9 @@
 #include <system_error>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/dcp_blobs.hpp"
@@ -24,8 +24,6 @@
 namespace shardweld::formats::megatron {
 
 namespace {
-
-using catalogue::Catalogue;
 
 using io::is_file;
 
@@ -104,7 +102,7 @@ Catalogue scan_array(const Location& location, const std::string& key) {
     return out;
 }
 
-void require_tensors(const Location& location, const std::vector<catalogue::Tensor>& tensors) {
+void require_tensors(const Location& location, const std::vector<Tensor>& tensors) {
     if (tensors.empty()) {
         throw Error(
             ErrorCode::not_found,
@@ -150,7 +148,7 @@ Catalogue join_zarr(const Location& location, std::vector<StateScan> scans) {
     for (StateScan& one : scans) {
         StateScan scan = std::exchange(one, {});
         all.add_scan(scan.told);
-        for (catalogue::Tensor& tensor : scan.told.tensors) {
+        for (Tensor& tensor : scan.told.tensors) {
             tensor.name = model_name(tensor.name);
             out.tensors.push_back(std::move(tensor));
         }

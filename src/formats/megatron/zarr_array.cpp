@@ -9,9 +9,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "catalogue/catalogue.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/hints.hpp"
 #include "io/beneath.hpp"
@@ -156,8 +156,8 @@ std::vector<Index> place_of(const std::string& name, const std::vector<Index>& g
                         (n_unnamed > 0 ? " and " + std::to_string(n_unnamed) + " more" : ""));
 }
 
-catalogue::Piece piece_of(const ZarrArray& array, const std::vector<Index>& at) {
-    catalogue::Piece piece;
+Piece piece_of(const ZarrArray& array, const std::vector<Index>& at) {
+    Piece piece;
     auto& axes = piece.patch.axes;
     for (const std::size_t k : indices(at)) {
         const Index lo = at[k] * array.chunks[k];
@@ -234,15 +234,15 @@ bool is_chunk_name(std::string_view file) {
     });
 }
 
-catalogue::Catalogue read_zarr_array(const fs::path& directory, const std::string& name) {
+Catalogue read_zarr_array(const fs::path& directory, const std::string& name) {
     const ZarrArray array =
         parse_zarray(io::read_text(directory / name / kArrayFile, kLargestArrayFile));
     const std::vector<Index> grid = grid_of(array);
     const Bytes chunk_bytes =
         checked_mul_bytes(to_bytes(volume_of(array.chunks, "chunks"), "chunks"),
                           size_of(array.dtype), "bytes of a chunk");
-    catalogue::Catalogue out;
-    catalogue::Tensor tensor{name, array.dtype, array.shape, {}};
+    Catalogue out;
+    Tensor tensor{name, array.dtype, array.shape, {}};
     std::set<std::vector<Index>> found;
     const Listing listing = list_directory(directory / name);
     require_own(directory, name, listing);
@@ -257,7 +257,7 @@ catalogue::Catalogue read_zarr_array(const fs::path& directory, const std::strin
                                                 " bytes, expected " + std::to_string(chunk_bytes) +
                                                 " for chunks of " + shape_text(array.chunks));
         }
-        catalogue::Piece piece = piece_of(array, at);
+        Piece piece = piece_of(array, at);
         piece.file = static_cast<std::uint32_t>(out.files.size());
         piece.storage_bytes = size;
         found.insert(at);

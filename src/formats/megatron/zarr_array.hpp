@@ -8,11 +8,8 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/shared/directory_listing.hpp"
-
-namespace shardweld::catalogue {
-struct Catalogue;
-}  // namespace shardweld::catalogue
 
 namespace shardweld::formats::megatron {
 
@@ -37,6 +34,6 @@ bool is_chunk_name(std::string_view file);
 /// files and pieces (paths relative to `directory`). Other files beside the chunks are not looked
 /// at. Error(not_found) naming chunks that are absent, Error(corrupt) for chunks outside of the
 /// grid or of another size than the grid's.
-catalogue::Catalogue read_zarr_array(const fs::path& directory, const std::string& name);
+Catalogue read_zarr_array(const fs::path& directory, const std::string& name);
 
 }  // namespace shardweld::formats::megatron

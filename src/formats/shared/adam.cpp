@@ -9,19 +9,17 @@
 
 namespace shardweld::formats {
 
-using catalogue::State;
-
 bool is_moment(std::string_view name) {
-    return name == catalogue::kMoment || name == catalogue::kSquaredMoment;
+    return name == kMoment || name == kSquaredMoment;
 }
 
 bool is_taken(std::string_view state, TakenState taken) {
-    return taken == TakenState::all || (taken == TakenState::master && state == catalogue::kMaster);
+    return taken == TakenState::all || (taken == TakenState::master && state == kMaster);
 }
 
 std::string_view adam_state(std::string_view name, std::string_view key) {
     if (is_moment(name)) {
-        return name == catalogue::kMoment ? catalogue::kMoment : catalogue::kSquaredMoment;
+        return name == kMoment ? kMoment : kSquaredMoment;
     }
     throw Error(ErrorCode::unsupported,
                 "the optimizer keeps " + printable(name) + " (" + printable(key) +
@@ -36,19 +34,19 @@ void refuse_state(const std::string& what, const PickleValue& value) {
                 kMastersOrWeights);
 }
 
-State& state_called(std::string_view name, catalogue::Optimizer& optimizer) {
+State& state_called(std::string_view name, Optimizer& optimizer) {
     if (auto* const known = find_item(optimizer.states, name, &State::name)) {
         return *known;
     }
     return optimizer.states.emplace_back(State{std::string(name), {}, {}, {}});
 }
 
-void require_both_moments(const catalogue::Optimizer& optimizer) {
+void require_both_moments(const Optimizer& optimizer) {
     const auto has = [&](std::string_view name) {
         return find_item(optimizer.states, name, &State::name) != nullptr;
     };
-    if (has(catalogue::kMoment) != has(catalogue::kSquaredMoment)) {
-        const bool is_first = has(catalogue::kMoment);
+    if (has(kMoment) != has(kSquaredMoment)) {
+        const bool is_first = has(kMoment);
         throw Error(ErrorCode::unsupported,
                     std::string("the optimizer keeps ") + (is_first ? "exp_avg" : "exp_avg_sq") +
                         " without " + (is_first ? "exp_avg_sq" : "exp_avg") +

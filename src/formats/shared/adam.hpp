@@ -5,19 +5,19 @@
 #include <string>
 #include <string_view>
 
-#include "catalogue/optimizer.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/format.hpp"
 
 namespace shardweld::formats {
 
-/// Whether `name` is catalogue::kMoment or kSquaredMoment.
+/// Whether `name` is kMoment or kSquaredMoment.
 bool is_moment(std::string_view name);
 
 /// Whether a state of this name is asked for.
 bool is_taken(std::string_view state, TakenState taken);
 
-/// catalogue::kMoment or kSquaredMoment. Error(unsupported) for any other name, quoting `key`, with
+/// kMoment or kSquaredMoment. Error(unsupported) for any other name, quoting `key`, with
 /// which the save has it.
 std::string_view adam_state(std::string_view name, std::string_view key);
 
@@ -26,9 +26,9 @@ std::string_view adam_state(std::string_view name, std::string_view key);
 [[noreturn]] void refuse_state(const std::string& what, const PickleValue& value);
 
 /// The state of that name, which is made where there is none.
-catalogue::State& state_called(std::string_view name, catalogue::Optimizer& optimizer);
+State& state_called(std::string_view name, Optimizer& optimizer);
 
 /// Error(unsupported) where there is one moment without the other, as Lion keeps them.
-void require_both_moments(const catalogue::Optimizer& optimizer);
+void require_both_moments(const Optimizer& optimizer);
 
 }  // namespace shardweld::formats

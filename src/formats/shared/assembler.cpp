@@ -12,10 +12,6 @@ namespace shardweld::formats {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::Piece;
-using catalogue::Tensor;
-
 // Order of boxes: by begin, then by extent; pieces of one tensor have the same axes.
 int compare(const Piece& a, const Piece& b) {
     for (const std::size_t k : indices(a.patch.axes)) {
@@ -37,7 +33,7 @@ std::string box_text(const Piece& piece) {
            shape_text(collect_list(axes, &layout::Axis::lo));
 }
 
-std::string path_of(const std::vector<catalogue::File>& files, std::uint32_t file) {
+std::string path_of(const std::vector<File>& files, std::uint32_t file) {
     return file < files.size() ? printable(files[file].path) : "one file";
 }
 
@@ -109,8 +105,8 @@ CoverFault find_cover_fault(const Tensor& tensor) {
     return fault;
 }
 
-void require_cover(const Tensor& tensor, const CoverFault& fault,
-                   const std::vector<catalogue::File>& files, const AssemblyErrors& errors) {
+void require_cover(const Tensor& tensor, const CoverFault& fault, const std::vector<File>& files,
+                   const AssemblyErrors& errors) {
     const std::string what =
         printable(tensor.name) + " of shape " + shape_text(tensor.shape) + ": ";
     switch (fault.kind) {
@@ -139,14 +135,14 @@ void order_files(Catalogue& catalogue, Unused unused) {
     const auto for_each_piece = [&](const auto& visit) {
         catalogue::each_tensor(
             catalogue, [&](Tensor& tensor) { std::ranges::for_each(tensor.pieces, visit); });
-        catalogue::each_shard(catalogue, [&](catalogue::Shard& shard) { visit(shard.piece); });
-        for (catalogue::MasterSample& sample : catalogue.samples.all) {
+        catalogue::each_shard(catalogue, [&](Shard& shard) { visit(shard.piece); });
+        for (MasterSample& sample : catalogue.samples.all) {
             visit(sample.master);
             visit(sample.weight);
         }
     };
     for_each_piece([&](const auto& piece) { is_used.at(piece.file) = true; });
-    const std::vector<catalogue::File> files = std::exchange(catalogue.files, {});
+    const std::vector<File> files = std::exchange(catalogue.files, {});
     for (std::size_t i = 0; i < files.size(); ++i) {
         if (is_used[i]) {
             catalogue.files.push_back(files[i]);
@@ -159,9 +155,9 @@ void order_files(Catalogue& catalogue, Unused unused) {
                                      [](const auto& a, const auto& b) { return a.path == b.path; });
     catalogue.files.erase(doubles, catalogue.files.end());
     std::vector<std::uint32_t> numbers;
-    for (const catalogue::File& file : files) {
-        const auto at = std::ranges::lower_bound(catalogue.files, file.path, natural_less,
-                                                 &catalogue::File::path);
+    for (const File& file : files) {
+        const auto at =
+            std::ranges::lower_bound(catalogue.files, file.path, natural_less, &File::path);
         numbers.push_back(static_cast<std::uint32_t>(at - catalogue.files.begin()));
     }
     for_each_piece([&](auto& piece) { piece.file = numbers[piece.file]; });
@@ -184,7 +180,7 @@ std::uint32_t Assembler::add_scan(Catalogue& scan) {
             piece.file += first;
         }
     });
-    catalogue::each_shard(scan, [&](catalogue::Shard& shard) { shard.piece.file += first; });
+    catalogue::each_shard(scan, [&](Shard& shard) { shard.piece.file += first; });
     return first;
 }
 
@@ -244,13 +240,12 @@ namespace {
 
 /// The tensors of one state in all files.
 std::vector<Tensor> joined_state(const std::string& name, Shapes shapes,
-                                 std::vector<ToldOptimizer>& told,
-                                 const std::vector<catalogue::File>& files) {
+                                 std::vector<ToldOptimizer>& told, const std::vector<File>& files) {
     Catalogue part;
     part.files = files;
     Assembler all(part, {}, shapes);
     for (auto& [place, optimizer] : told) {
-        auto* const state = find_item(optimizer.states, name, &catalogue::State::name);
+        auto* const state = find_item(optimizer.states, name, &State::name);
         if (state == nullptr) {
             continue;
         }
@@ -266,7 +261,7 @@ std::vector<Tensor> joined_state(const std::string& name, Shapes shapes,
 }  // namespace
 
 void join_optimizers(Shapes shapes, std::vector<ToldOptimizer> told, Catalogue& out) {
-    catalogue::Optimizer& all = out.optimizer;
+    Optimizer& all = out.optimizer;
     StepClaims steps;
     GroupClaims groups;
     GroupClaims schedulers;
@@ -283,13 +278,13 @@ void join_optimizers(Shapes shapes, std::vector<ToldOptimizer> told, Catalogue& 
         if (optimizer.step) {
             steps.add(real_text(*optimizer.step), where);
         }
-        for (const catalogue::State& state : optimizer.states) {
+        for (const State& state : optimizer.states) {
             state_called(state.name, all);
         }
     }
     groups.finish(all);
     all.step = steps.step();
-    for (catalogue::State& state : all.states) {
+    for (State& state : all.states) {
         state.tensors = joined_state(state.name, shapes, told, out.files);
     }
     require_both_moments(all);

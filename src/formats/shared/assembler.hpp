@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "layout/cover.hpp"
 #include "shardweld/error.hpp"
 
@@ -43,27 +43,27 @@ struct CoverFault {
 };
 
 /// Whether the pieces numbered 0 hold every element of the tensor once.
-CoverFault find_cover_fault(const catalogue::Tensor& tensor);
+CoverFault find_cover_fault(const Tensor& tensor);
 
 /// Error where they do not; `files` are those of the pieces.
-void require_cover(const catalogue::Tensor& tensor, const CoverFault& fault,
-                   const std::vector<catalogue::File>& files, const AssemblyErrors& errors);
+void require_cover(const Tensor& tensor, const CoverFault& fault, const std::vector<File>& files,
+                   const AssemblyErrors& errors);
 
 /// Sorts pieces by their boxes, then by file, and numbers those of one box in different files: 0 is
 /// the lowest file's. The same box twice in one file is no copy but an overlap.
-void number_replicas(std::vector<catalogue::Piece>& pieces);
+void number_replicas(std::vector<Piece>& pieces);
 
 enum class Unused { kept, dropped };
 /// Sorts the files naturally, each path once with the largest of its sizes, and renumbers the
 /// pieces. `unused`: what becomes of files in which no piece lies.
-void order_files(catalogue::Catalogue& catalogue, Unused unused);
+void order_files(Catalogue& catalogue, Unused unused);
 
 /// Moves into `out` what a scan says beside its tensors and files: statements, globals left inert.
-void take_said(catalogue::Catalogue& scan, catalogue::Catalogue& out);
+void take_said(Catalogue& scan, Catalogue& out);
 
 /// All files' tensor of one name.
 struct Assembled {
-    catalogue::Tensor tensor;
+    Tensor tensor;
     std::vector<std::uint32_t> files;  ///< that have it, ascending
     bool is_shard = false;  ///< plain, and joined by the dialect: its shape is not compared
 };
@@ -72,26 +72,26 @@ struct Assembled {
 class Assembler {
   public:
     /// `out` must outlive it.
-    explicit Assembler(catalogue::Catalogue& out, const AssemblyErrors& errors = {},
+    explicit Assembler(Catalogue& out, const AssemblyErrors& errors = {},
                        Shapes shapes = Shapes::stated)
         : out_(out), errors_(errors), shapes_(shapes) {}
 
     /// Moves into the catalogue what every scan has: its files, what take_said says, rows left
     /// aside. Its pieces get their files' numbers in the catalogue, of which the first is given.
-    std::uint32_t add_scan(catalogue::Catalogue& scan);
+    std::uint32_t add_scan(Catalogue& scan);
 
     [[nodiscard]] IgnoredRows& ignored() { return ignored_; }
 
     /// Adds a file's tensor to those of its name. Error(mismatch) where it is of
     /// another kind, dtype, shape or placement.
-    Assembled& add(catalogue::Tensor tensor, std::uint32_t file, bool is_shard = false);
+    Assembled& add(Tensor tensor, std::uint32_t file, bool is_shard = false);
     /// add's check alone, and that of tensors whose files nobody names.
-    void require_same(const Assembled& known, const catalogue::Tensor& more, std::uint32_t file,
+    void require_same(const Assembled& known, const Tensor& more, std::uint32_t file,
                       bool is_shard = false) const;
-    void require_same(const catalogue::Tensor& known, const catalogue::Tensor& more) const;
+    void require_same(const Tensor& known, const Tensor& more) const;
 
     /// Requires that pieces in the catalogue's files cover a tensor (formats::require_cover).
-    void require_cover(const catalogue::Tensor& tensor, const CoverFault& fault) const {
+    void require_cover(const Tensor& tensor, const CoverFault& fault) const {
         formats::require_cover(tensor, fault, out_.files, errors_);
     }
 
@@ -101,7 +101,7 @@ class Assembler {
     std::map<std::string, Assembled> tensors;  ///< by name
 
   private:
-    catalogue::Catalogue& out_;
+    Catalogue& out_;
     AssemblyErrors errors_;
     Shapes shapes_;
     IgnoredRows ignored_;
@@ -110,13 +110,13 @@ class Assembler {
 /// What one place says of the optimizer.
 struct ToldOptimizer {
     std::string place;  ///< for people: the file's name
-    catalogue::Optimizer optimizer;
+    Optimizer optimizer;
 };
 
 /// What several places say of the optimizer, in whose pieces files have the numbers of `out`:
 /// states become one each, as the Assembler makes one tensor of several. Error as of
 /// Assembler::add; Error(mismatch) where steps, groups or the scheduler's settings are not the
 /// same.
-void join_optimizers(Shapes shapes, std::vector<ToldOptimizer> told, catalogue::Catalogue& out);
+void join_optimizers(Shapes shapes, std::vector<ToldOptimizer> told, Catalogue& out);
 
 }  // namespace shardweld::formats

@@ -9,9 +9,9 @@
 #include <tuple>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/range_reader.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"
@@ -26,9 +26,6 @@
 namespace shardweld::formats {
 
 namespace {
-
-using catalogue::Piece;
-using catalogue::Tensor;
 
 // A piece to be located: in files[slot], to be put at pieces[position].
 struct PieceInFile {
@@ -200,7 +197,7 @@ class ShardFile {
 };
 
 // The unlocated pieces of `files` in the catalogue's order, and what to do for each.
-std::vector<PieceInFile> pieces_by_file(const catalogue::Catalogue& catalogue, Resolution& out) {
+std::vector<PieceInFile> pieces_by_file(const Catalogue& catalogue, Resolution& out) {
     constexpr auto kNotOurs = static_cast<std::size_t>(-1);
     std::vector<std::size_t> slots(catalogue.files.size(), kNotOurs);
     for (const std::size_t i : indices(out.files)) {
@@ -237,7 +234,7 @@ std::vector<ArchiveRange> places_of(std::span<const PieceInFile> wanted,
 
 }  // namespace
 
-Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
+Resolution locate_blobs(const Location& location, const Catalogue& catalogue,
                         std::span<const std::uint32_t> files,
                         const std::function<void()>& before_file, bool are_archives) {
     Resolution out;
@@ -270,7 +267,7 @@ Resolution locate_blobs(const Location& location, const catalogue::Catalogue& ca
     return out;
 }
 
-Resolution locate_archives(const Location& location, const catalogue::Catalogue& catalogue,
+Resolution locate_archives(const Location& location, const Catalogue& catalogue,
                            std::span<const std::uint32_t> files,
                            const std::function<void()>& before_file) {
     return locate_blobs(location, catalogue, files, before_file, true);

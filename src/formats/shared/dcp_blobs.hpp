@@ -9,8 +9,8 @@
 #include <string>
 #include <string_view>
 
-#include "catalogue/catalogue.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_file.hpp"
 #include "formats/format.hpp"
@@ -24,12 +24,12 @@ namespace shardweld::formats {
 /// pieces have their strides already.
 /// Error(corrupt) when one is no archive of a tensor or lies outside its file, Error(mismatch) when
 /// dtype or shape are not those of the index.
-Resolution locate_blobs(const Location& location, const catalogue::Catalogue& catalogue,
+Resolution locate_blobs(const Location& location, const Catalogue& catalogue,
                         std::span<const std::uint32_t> files,
                         const std::function<void()>& before_file, bool are_archives);
 
 /// Format::resolve of archives.
-Resolution locate_archives(const Location& location, const catalogue::Catalogue& catalogue,
+Resolution locate_archives(const Location& location, const Catalogue& catalogue,
                            std::span<const std::uint32_t> files,
                            const std::function<void()>& before_file);
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
 #include "core/fingerprint.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "shardweld/error.hpp"
 
 #include "file_scan.hpp"
@@ -21,8 +21,8 @@ namespace shardweld::formats {
 
 namespace {
 
-catalogue::Piece piece_of(const DcpChunk& chunk, const std::vector<StoredTensor>& views) {
-    catalogue::Piece piece;
+Piece piece_of(const DcpChunk& chunk, const std::vector<StoredTensor>& views) {
+    Piece piece;
     if (!views.empty()) {
         piece = formats::piece_of(views.at(chunk.view), chunk.offsets);
     }
@@ -50,8 +50,8 @@ Bytes stored_bytes(const DcpTensor& tensor) {
     return bytes;
 }
 
-catalogue::Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTensor>& views) {
-    catalogue::Tensor tensor;
+Tensor tensor_of(const DcpTensor& stored, const std::vector<StoredTensor>& views) {
+    Tensor tensor;
     tensor.name = stored.name;
     tensor.stored_as = stored.name;
     tensor.dtype = stored.dtype;
@@ -72,11 +72,11 @@ constexpr AssemblyErrors kTiling = {
 
 }  // namespace
 
-void check_tiling(const catalogue::Tensor& tensor, const CoverFault& fault) {
+void check_tiling(const Tensor& tensor, const CoverFault& fault) {
     require_cover(tensor, fault, {}, kTiling);
 }
 
-void check_tiling(const catalogue::Tensor& tensor) {
+void check_tiling(const Tensor& tensor) {
     check_tiling(tensor, find_cover_fault(tensor));
 }
 
@@ -91,8 +91,8 @@ constexpr Bytes kNoContent = 128;
 /// none of `named`. Files without content are passed over: torch's writer makes one for a rank that
 /// has nothing to save (torch 2.15, torch/distributed/checkpoint/filesystem.py). Pure.
 void note_unnamed(const Location& location, const std::vector<std::string>& files,
-                  const std::vector<catalogue::File>& named, catalogue::Catalogue& out) {
-    std::set<std::string_view> known = collect_set<std::string_view>(named, &catalogue::File::path);
+                  const std::vector<File>& named, Catalogue& out) {
+    std::set<std::string_view> known = collect_set<std::string_view>(named, &File::path);
     const std::set<std::string_view> shards(files.begin(), files.end());
     for (const Neighbour& neighbour : location.neighbours) {
         if (!shards.contains(neighbour.path) || known.contains(neighbour.path)) {
@@ -107,10 +107,10 @@ void note_unnamed(const Location& location, const std::vector<std::string>& file
 
 }  // namespace
 
-void tell_unnamed(catalogue::Catalogue& catalogue) {
-    catalogue::Ignored all{"*.distcp", kReason, 0, 0};
+void tell_unnamed(Catalogue& catalogue) {
+    Ignored all{"*.distcp", kReason, 0, 0};
     std::vector<std::string> names;
-    for (const catalogue::Ignored& row : catalogue.ignored) {
+    for (const Ignored& row : catalogue.ignored) {
         if (row.reason == kReason) {
             names.push_back(row.pattern);
             ++all.count;
@@ -120,8 +120,7 @@ void tell_unnamed(catalogue::Catalogue& catalogue) {
     if (names.empty()) {
         return;
     }
-    std::erase_if(catalogue.ignored,
-                  [](const catalogue::Ignored& row) { return row.reason == kReason; });
+    std::erase_if(catalogue.ignored, [](const Ignored& row) { return row.reason == kReason; });
     catalogue.ignored.push_back(std::move(all));
     std::ranges::sort(names, natural_less);
     catalogue.warnings["unreferenced_files"] =
@@ -136,7 +135,7 @@ ObjectPlace place_of(const DcpObject& object, const DcpMetadata& metadata) {
 }
 
 void take_files(const Location& location, const std::vector<std::string>& shards,
-                std::vector<catalogue::File> files, catalogue::Catalogue& out) {
+                std::vector<File> files, Catalogue& out) {
     note_unnamed(location, shards, files, out);
     out.files = std::move(files);
     order_files(out, Unused::dropped);
@@ -166,7 +165,7 @@ namespace {
 /// What is known of an item beside its bytes, by its place in the file.
 using ItemPlace = std::pair<Bytes, std::uint64_t>;
 
-std::uint64_t shape_of(const catalogue::Tensor& tensor, const catalogue::Piece& piece) {
+std::uint64_t shape_of(const Tensor& tensor, const Piece& piece) {
     Fingerprint shape;
     shape.add(torch_name(tensor.dtype));
     for (const layout::Axis& axis : piece.patch.axes) {
@@ -178,10 +177,10 @@ std::uint64_t shape_of(const catalogue::Tensor& tensor, const catalogue::Piece& 
 }
 
 /// What tells each file from others once its items are opened.
-std::vector<std::string> likenesses(const catalogue::Catalogue& catalogue) {
+std::vector<std::string> likenesses(const Catalogue& catalogue) {
     std::vector<std::vector<ItemPlace>> items(catalogue.files.size());
-    catalogue::each_tensor(catalogue, [&](const catalogue::Tensor& tensor) {
-        for (const catalogue::Piece& piece : tensor.pieces) {
+    catalogue::each_tensor(catalogue, [&](const Tensor& tensor) {
+        for (const Piece& piece : tensor.pieces) {
             items[piece.file].emplace_back(piece.base, shape_of(tensor, piece));
         }
     });
@@ -201,8 +200,7 @@ std::vector<std::string> likenesses(const catalogue::Catalogue& catalogue) {
 
 }  // namespace
 
-void add_save_name(const std::string& checkpoint_id, const std::string& index,
-                   catalogue::Catalogue& out) {
+void add_save_name(const std::string& checkpoint_id, const std::string& index, Catalogue& out) {
     if (const auto iteration = iteration_of(checkpoint_id)) {
         out.statements.push_back({index,
                                   "the name of the directory that was saved to",
@@ -211,7 +209,7 @@ void add_save_name(const std::string& checkpoint_id, const std::string& index,
     }
 }
 
-void add_likenesses(const std::string& index, catalogue::Catalogue& out) {
+void add_likenesses(const std::string& index, Catalogue& out) {
     const auto alike = likenesses(out);
     for (const std::size_t file : indices(out.files)) {
         out.statements.push_back({out.files[file].path,

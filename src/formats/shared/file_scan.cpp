@@ -5,10 +5,9 @@
 #include <string>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
-#include "catalogue/tensor.hpp"
 #include "core/in_context.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/pickle_arena.hpp"
 #include "io/advice.hpp"
 #include "io/input_file.hpp"
@@ -20,49 +19,46 @@
 namespace shardweld::formats {
 
 void IgnoredRows::add(const RowName& row, Index count, Bytes bytes) {
-    catalogue::Ignored& counted = rows_[row];
+    Ignored& counted = rows_[row];
     counted.count = checked_add(counted.count, count, "things left aside");
     counted.bytes = checked_add_bytes(counted.bytes, bytes, "bytes left aside");
 }
 
-void IgnoredRows::add(const std::vector<catalogue::Ignored>& rows) {
-    for (const catalogue::Ignored& row : rows) {
+void IgnoredRows::add(const std::vector<Ignored>& rows) {
+    for (const Ignored& row : rows) {
         add({row.pattern, row.reason}, row.count, row.bytes);
     }
 }
 
-std::vector<catalogue::Ignored> IgnoredRows::rows() const {
-    std::vector<catalogue::Ignored> rows;
+std::vector<Ignored> IgnoredRows::rows() const {
+    std::vector<Ignored> rows;
     for (const auto& [key, counted] : rows_) {
         rows.push_back({key.first, key.second, counted.count, counted.bytes});
     }
     return rows;
 }
 
-using catalogue::Catalogue;
-
 namespace {
 
 // So that no byte of the file goes unmentioned.
 void add_unread(const TorchFile& file, Catalogue& out) {
     std::map<Bytes, Bytes> storages;  // by their offsets; of elements that several share, once
-    const auto add = [&](const catalogue::Piece& piece, DType dtype) {
+    const auto add = [&](const Piece& piece, DType dtype) {
         const Bytes bytes = to_bytes(piece.patch.volume(), "elements") * size_of(dtype);
         Bytes& read = storages[piece.base];
         read = std::min(checked_add_bytes(read, bytes, "bytes read"), piece.storage_bytes);
     };
-    catalogue::each_tensor(out, [&](const catalogue::Tensor& tensor) {
-        for (const catalogue::Piece& piece : tensor.pieces) {
+    catalogue::each_tensor(out, [&](const Tensor& tensor) {
+        for (const Piece& piece : tensor.pieces) {
             add(piece, tensor.dtype);
         }
     });
-    catalogue::each_shard(out,
-                          [&](const catalogue::Shard& shard) { add(shard.piece, shard.dtype); });
+    catalogue::each_shard(out, [&](const Shard& shard) { add(shard.piece, shard.dtype); });
     Bytes told = 0;
     for (const auto& [base, read] : storages) {
         told = checked_add_bytes(told, read, "bytes read");
     }
-    for (const catalogue::Ignored& row : out.ignored) {
+    for (const Ignored& row : out.ignored) {
         told = checked_add_bytes(told, row.bytes, "bytes left aside");
     }
     if (const Bytes all = file.storage_bytes(); all > told) {
@@ -124,13 +120,13 @@ void use_torch_file(
     }
 }
 
-catalogue::Piece piece_of(const StoredTensor& stored, std::span<const Index> lo) {
+Piece piece_of(const StoredTensor& stored, std::span<const Index> lo) {
     if (stored.shape.size() > layout::kMaxAxes) {
         throw Error(ErrorCode::unsupported,
                     "a tensor of " + std::to_string(stored.shape.size()) + " axes; at most " +
                         std::to_string(layout::kMaxAxes) + " are supported");
     }
-    catalogue::Piece piece;
+    Piece piece;
     piece.base = stored.storage_offset;
     piece.storage_bytes = stored.storage_bytes;
     piece.crc32 = stored.crc32;

@@ -8,10 +8,11 @@
 
 namespace shardweld::formats {
 
-inline constexpr const char* kCopyAll = "copy the files of all ranks";
 using catalogue::kOneSave;
 using catalogue::require_at_most;
 using catalogue::require_equal;
+
+inline constexpr const char* kCopyAll = "copy the files of all ranks";
 /// For states of an optimizer that are not carried over.
 inline constexpr const char* kWeightsOnly = "take the weights alone with --state weights";
 inline constexpr const char* kMastersOrWeights =

@@ -320,8 +320,8 @@ std::optional<Index> trainer_step(const fs::path& file) {
 
 }  // namespace
 
-std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory, bool has_states) {
-    std::vector<catalogue::FileAssertion> statements;
+std::vector<FileAssertion> steps_stated(const fs::path& directory, bool has_states) {
+    std::vector<FileAssertion> statements;
     const auto add = [&](const fs::path& file, const char* source, std::optional<Index> step,
                          const char* key = "iteration") {
         if (step) {

@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/file.hpp"
 #include "core/index.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "directory_listing.hpp"
 
@@ -58,6 +58,6 @@ std::optional<Index> iteration_of(const fs::path& directory);
 /// as kTrainerStep, by the state that transformers' Trainer keeps: directories of models are called
 /// anything, so that one is held against the optimizer alone, and read with its states only.
 inline constexpr const char* kTrainerStep = "the trainer's step";
-std::vector<catalogue::FileAssertion> steps_stated(const fs::path& directory, bool has_states);
+std::vector<FileAssertion> steps_stated(const fs::path& directory, bool has_states);
 
 }  // namespace shardweld::formats

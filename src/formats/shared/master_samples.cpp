@@ -21,11 +21,6 @@ namespace shardweld::formats {
 
 namespace {
 
-using catalogue::Catalogue;
-using catalogue::ElementPlace;
-using catalogue::MasterSample;
-using catalogue::MasterSamples;
-
 constexpr Index kMostElements = 64;
 
 bool is_compared(DType dtype) {
@@ -142,11 +137,11 @@ void note_extent(const MasterSamples& samples, std::vector<std::string>& notes) 
 
 }  // namespace
 
-std::optional<ElementPlace> place_of_elements(const catalogue::Tensor& tensor) {
+std::optional<ElementPlace> place_of_elements(const Tensor& tensor) {
     if (tensor.pieces.size() != 1 || !is_compared(tensor.dtype)) {
         return std::nullopt;
     }
-    const catalogue::Piece& piece = tensor.pieces.front();
+    const Piece& piece = tensor.pieces.front();
     if (layout::dense_shape(tensor.shape, piece.patch.offset) != piece.patch) {
         return std::nullopt;
     }

@@ -80,8 +80,6 @@ bool is_extra_state(std::string_view name) {
 
 namespace {
 
-using catalogue::Catalogue;
-
 // Names as they are stored, and as they become.
 using NewNames = std::map<std::string, std::string, std::less<>>;
 
@@ -226,24 +224,23 @@ void remove_wrappers(Catalogue& catalogue) {
                                   "left out");
     }
     require_distinct(names);
-    catalogue::each_tensor(catalogue, [&](catalogue::Tensor& tensor) {
+    catalogue::each_tensor(catalogue, [&](Tensor& tensor) {
         const std::string& name = names.find(tensor.name)->second;
         if (tensor.stored_as.empty() && name != tensor.name) {
             tensor.stored_as = tensor.name;
         }
         tensor.name = name;
     });
-    catalogue::each_shard(catalogue, [&](catalogue::Shard& shard) {
-        shard.name = names.find(shard.name.text())->second;
-    });
-    for (catalogue::ParameterGroup& group : catalogue.optimizer.groups) {
+    catalogue::each_shard(
+        catalogue, [&](Shard& shard) { shard.name = names.find(shard.name.text())->second; });
+    for (ParameterGroup& group : catalogue.optimizer.groups) {
         for (std::string& name : group.parameters) {
             auto* const known = find_value(names, name);
             name = known == nullptr ? without_wrappers(name) : *known;
         }
     }
     catalogue::each_part(catalogue, [](auto& tensors, auto& /*shards*/) {
-        std::ranges::sort(tensors, {}, &catalogue::Tensor::name);
+        std::ranges::sort(tensors, {}, &Tensor::name);
     });
 }
 

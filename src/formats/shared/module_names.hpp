@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 
 namespace shardweld::formats {
 
@@ -43,12 +43,12 @@ std::string dotted(std::string_view path);
 /// Keeps those tensors and shards of all catalogues whose names, with or without wrappers, lie
 /// below the prefix, and strips it; counts the others as ignored. Separators become dots.
 /// Error(not_found) listing what there is where nothing lies below it.
-void keep_below(std::string_view prefix, const std::vector<catalogue::Catalogue*>& catalogues);
+void keep_below(std::string_view prefix, const std::vector<Catalogue*>& catalogues);
 
 /// Gives tensors and shards their names without wrappers and without what all of them have in front
 /// of PEFT's prefix, with a note on that, and sorts the tensors. Doing so again changes nothing.
 /// Error(mismatch) naming both where two become one, or where only some have the same in front of
 /// PEFT's prefix.
-void remove_wrappers(catalogue::Catalogue& catalogue);
+void remove_wrappers(Catalogue& catalogue);
 
 }  // namespace shardweld::formats

@@ -66,15 +66,15 @@ constexpr const char* kWeights =
     "model or weights";
 constexpr std::size_t kMostRows = 3;
 
-bool is_of_optimizer(const catalogue::Ignored& row) {
+bool is_of_optimizer(const Ignored& row) {
     return has_part(row.pattern, "optim");
 }
 
 /// The largest rows: "optimizer* (24 entries, 172.1 kB)".
-std::string text_of(std::vector<catalogue::Ignored> rows) {
-    std::ranges::stable_sort(rows, std::ranges::greater{}, &catalogue::Ignored::bytes);
+std::string text_of(std::vector<Ignored> rows) {
+    std::ranges::stable_sort(rows, std::ranges::greater{}, &Ignored::bytes);
     rows.resize(std::min(rows.size(), kMostRows));
-    return joined(rows, ", ", [](const catalogue::Ignored& row) {
+    return joined(rows, ", ", [](const Ignored& row) {
         return row.pattern + " (" + std::to_string(row.count) + " entries, " +
                human_bytes(row.bytes) + ")";
     });
@@ -82,7 +82,7 @@ std::string text_of(std::vector<catalogue::Ignored> rows) {
 
 }  // namespace
 
-void refuse_only_state(const std::string& where, const catalogue::Catalogue& catalogue,
+void refuse_only_state(const std::string& where, const Catalogue& catalogue,
                        const std::string& hint) {
     const auto& rows = catalogue.ignored;
     const bool is_optimizer = std::ranges::any_of(rows, is_of_optimizer);

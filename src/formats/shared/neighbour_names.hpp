@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "catalogue/catalogue.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/format.hpp"
 
 #include "directory_listing.hpp"
@@ -35,7 +35,7 @@ bool is_training_number(std::string_view key);
 
 /// Error(not_found) saying of `where` that it holds only optimizer (or other training) state, what
 /// that is, and where the weights usually lie, unless `hint` knows better.
-[[noreturn]] void refuse_only_state(const std::string& where, const catalogue::Catalogue& catalogue,
+[[noreturn]] void refuse_only_state(const std::string& where, const Catalogue& catalogue,
                                     const std::string& hint = "");
 
 /// The size of a file beside what is read. Neighbours that are shards have none (look_around), so

@@ -19,8 +19,6 @@ namespace shardweld::formats {
 
 namespace {
 
-using catalogue::ParameterGroup;
-using catalogue::Settings;
 using nlohmann::json;
 
 constexpr std::int64_t kLargestStep = std::int64_t{1} << 53U;
@@ -151,7 +149,7 @@ void GroupClaims::add(const std::string& optimizer, std::vector<ParameterGroup> 
     }
 }
 
-void GroupClaims::finish(catalogue::Optimizer& out) {
+void GroupClaims::finish(Optimizer& out) {
     for (auto& [optimizer, stated] : stated_) {
         append_all(out.groups, std::move(stated.groups));
     }
@@ -296,7 +294,7 @@ void require_same_traits(const std::vector<ParameterGroup>& groups) {
 }
 
 /// Where groups have names: each parameter is in one.
-void require_one_group(const catalogue::Optimizer& optimizer) {
+void require_one_group(const Optimizer& optimizer) {
     std::set<std::string> named;
     for (const ParameterGroup& group : optimizer.groups) {
         for (const std::string& name : group.parameters) {
@@ -311,14 +309,14 @@ void require_one_group(const catalogue::Optimizer& optimizer) {
                         ", which is in none of its groups");
         }
     };
-    for (const catalogue::State& state : optimizer.states) {
-        if (named.empty() || state.name == catalogue::kMaster) {
+    for (const State& state : optimizer.states) {
+        if (named.empty() || state.name == kMaster) {
             continue;
         }
-        for (const catalogue::Tensor& tensor : state.tensors) {
+        for (const Tensor& tensor : state.tensors) {
             require(tensor.name);
         }
-        for (const catalogue::Shard& shard : state.shards) {
+        for (const Shard& shard : state.shards) {
             require(shard.name.text());
         }
     }
@@ -326,10 +324,9 @@ void require_one_group(const catalogue::Optimizer& optimizer) {
 
 }  // namespace
 
-void require_claims(const catalogue::Optimizer& optimizer) {
+void require_claims(const Optimizer& optimizer) {
     const bool has_moments = std::ranges::any_of(
-        optimizer.states,
-        [](const catalogue::State& state) { return state.name != catalogue::kMaster; });
+        optimizer.states, [](const State& state) { return state.name != kMaster; });
     require_step("the save", !has_moments || optimizer.step.has_value());
     if (has_moments && optimizer.groups.empty()) {
         throw Error(ErrorCode::not_found,

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catalogue/claims.hpp"
-#include "catalogue/optimizer.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "scalar_value.hpp"
 
@@ -35,7 +35,7 @@ class StepClaims {
     /// Whether there is one: it may be absent (null) or None.
     bool add(const PickleValue* value, const ScalarReader& scalars, const std::string& place);
     /// "step" of each group that has one, which is not None; whether there is one.
-    bool add(const std::vector<catalogue::ParameterGroup>& groups, const std::string& place);
+    bool add(const std::vector<ParameterGroup>& groups, const std::string& place);
 
     [[nodiscard]] std::optional<double> step() const { return step_; }
 
@@ -49,15 +49,15 @@ class GroupClaims {
   public:
     /// `optimizer`: which of a save's they are of; nothing where there are none. Error(mismatch)
     /// where another place says something else of that one, naming both.
-    void add(const std::string& optimizer, std::vector<catalogue::ParameterGroup> groups,
+    void add(const std::string& optimizer, std::vector<ParameterGroup> groups,
              const std::string& place);
 
     /// Adds them.
-    void finish(catalogue::Optimizer& out);
+    void finish(Optimizer& out);
 
   private:
     struct Stated {
-        std::vector<catalogue::ParameterGroup> groups;
+        std::vector<ParameterGroup> groups;
         std::string place;
     };
     std::map<std::string, Stated> stated_;
@@ -65,8 +65,8 @@ class GroupClaims {
 
 /// "lr is 0.1 in A but 0.2 in B", of the first setting that is not in both or not the same value;
 /// "": there is none.
-std::string difference(const catalogue::Settings& a, const std::string& place_a,
-                       const catalogue::Settings& b, const std::string& place_b);
+std::string difference(const Settings& a, const std::string& place_a, const Settings& b,
+                       const std::string& place_b);
 /// Whether two JSON texts are one value: 1 and 1.0 are.
 bool is_same_value(const std::string& a, const std::string& b);
 
@@ -85,6 +85,6 @@ std::string member_text(const PickleValue& key);
 /// rate, betas, epsilon and decay: Error(not_found) where they are not told. Error(corrupt) for
 /// settings that are no such numbers, for a parameter in two groups, and for one in none where they
 /// have names.
-void require_claims(const catalogue::Optimizer& optimizer);
+void require_claims(const Optimizer& optimizer);
 
 }  // namespace shardweld::formats

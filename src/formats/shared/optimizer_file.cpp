@@ -25,7 +25,6 @@ namespace shardweld::formats {
 
 namespace {
 
-using catalogue::ParameterGroup;
 using nlohmann::json;
 
 constexpr Bytes kLargest = 64U << 20U;
@@ -96,8 +95,8 @@ std::vector<std::string> names_in(json& root, const char* key) {
     return names;
 }
 
-catalogue::Settings settings_in(const json& object) {
-    catalogue::Settings settings;
+Settings settings_in(const json& object) {
+    Settings settings;
     for (const auto& [name, value] : object.items()) {
         if (name != "params") {
             settings[name] = value.dump();
@@ -136,9 +135,9 @@ OptimizerFile parsed(json& root) {
 }
 
 /// "lr is ..." of the first setting that both have and not as one value; "": there is none.
-std::string contradiction(const catalogue::Settings& said, const catalogue::Settings& own) {
-    catalogue::Settings both_said;
-    catalogue::Settings both_own;
+std::string contradiction(const Settings& said, const Settings& own) {
+    Settings both_said;
+    Settings both_own;
     for (const auto& [name, text] : said) {
         if (auto* const at = find_value(own, name)) {
             both_said.emplace(name, text);
@@ -236,14 +235,14 @@ std::string given_optimizer(const Location& location) {
                : std::string();
 }
 
-void add_given(const std::string& text, catalogue::Optimizer& optimizer) {
+void add_given(const std::string& text, Optimizer& optimizer) {
     if (!text.empty()) {
         add_said(in_context("file ", kOptimizerFile, [&] { return file_of(text); }), optimizer);
     }
 }
 
-void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer) {
-    const catalogue::Optimizer& said = file.said;
+void add_said(const OptimizerFile& file, Optimizer& optimizer) {
+    const Optimizer& said = file.said;
     if (said.step && optimizer.step && *said.step != *optimizer.step) {
         refuse_other(std::string(kOptimizerFile) + " says that the optimizer is at step " +
                      real_text(*said.step) + ", its states are at " + real_text(*optimizer.step));
@@ -262,8 +261,8 @@ void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer) {
     }
 }
 
-void add_optimizer_file(const Location& location, bool is_first, catalogue::Optimizer& optimizer,
-                        std::vector<catalogue::Tensor>& tensors) {
+void add_optimizer_file(const Location& location, bool is_first, Optimizer& optimizer,
+                        std::vector<Tensor>& tensors) {
     const auto file = read_optimizer_file(location.directory / kOptimizerFile);
     if (!file) {
         return;
@@ -272,7 +271,7 @@ void add_optimizer_file(const Location& location, bool is_first, catalogue::Opti
     if (!is_first || !file->weights || *file->weights == DType::f32) {
         return;
     }
-    for (catalogue::Tensor& tensor : tensors) {
+    for (Tensor& tensor : tensors) {
         const std::string name = tensor.name.substr(tensor.name.rfind(kKeySeparator) + 1);
         if (tensor.dtype == DType::f32 && !std::ranges::binary_search(file->without, name)) {
             tensor.written_as = file->weights;

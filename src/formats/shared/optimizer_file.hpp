@@ -15,7 +15,7 @@ inline constexpr const char* kOptimizerFile = "optimizer.json";
 
 /// The optimizer.json beside a model that was merged with its states.
 struct OptimizerFile {
-    catalogue::Optimizer said;         ///< groups, step and scheduler
+    Optimizer said;                    ///< groups, step and scheduler
     std::optional<DType> weights;      ///< the type that the weights had beside their masters
     std::vector<std::string> without;  ///< weights that the optimizer has not, sorted
 };
@@ -24,19 +24,19 @@ struct OptimizerFile {
 std::optional<OptimizerFile> read_optimizer_file(const fs::path& path);
 
 /// Adds what the save itself does not say. Error(mismatch) where both say something else.
-void add_said(const OptimizerFile& file, catalogue::Optimizer& optimizer);
+void add_said(const OptimizerFile& file, Optimizer& optimizer);
 
 /// For readers of forms that `reshape` writes no such file beside, but people may, where a save has
 /// lost its groups: its text, "" where there is none or no state is asked for.
 std::string given_optimizer(const Location& location);
 /// Adds what such a text says, as add_said; nothing where it is "". Error(corrupt) likewise.
-void add_given(const std::string& text, catalogue::Optimizer& optimizer);
+void add_given(const std::string& text, Optimizer& optimizer);
 
 /// Adds to the scan of one rank's file what the file beside it says, which all ranks' are held
 /// against. In the first one's (`is_first`) masters that stand for their weights (fp32 tensors, but
 /// for those without states) are to be written in the type that the file says; behind kKeySeparator
 /// their names are the model's.
-void add_optimizer_file(const Location& location, bool is_first, catalogue::Optimizer& optimizer,
-                        std::vector<catalogue::Tensor>& tensors);
+void add_optimizer_file(const Location& location, bool is_first, Optimizer& optimizer,
+                        std::vector<Tensor>& tensors);
 
 }  // namespace shardweld::formats

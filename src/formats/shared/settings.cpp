@@ -129,9 +129,9 @@ bool is_of_members(std::string_view name) {
 }
 
 /// What `read` has words for of the entries of a mapping, but for what names members.
-catalogue::Settings read_settings(const PickleValue& mapping, const ScalarReader& scalars,
-                                  std::size_t& n_values, decltype(named_setting)& read) {
-    catalogue::Settings settings;
+Settings read_settings(const PickleValue& mapping, const ScalarReader& scalars,
+                       std::size_t& n_values, decltype(named_setting)& read) {
+    Settings settings;
     require_few(mapping);
     for (const auto& [key, value] : mapping.pairs()) {
         const std::string_view name = key.text();
@@ -164,14 +164,13 @@ std::optional<std::string> group_setting(std::string_view name, const PickleValu
     return is_missed ? std::optional<std::string>(kUnreadable) : text;
 }
 
-catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars) {
+Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars) {
     std::size_t n_values = 0;
     return read_settings(mapping, scalars, n_values, named_setting);
 }
 
-std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
-                                                 const ScalarReader& scalars) {
-    std::vector<catalogue::ParameterGroup> groups;
+std::vector<ParameterGroup> groups_of(const PickleValue* list, const ScalarReader& scalars) {
+    std::vector<ParameterGroup> groups;
     std::size_t n_values = 0;
     if (list != nullptr && list->is_list()) {
         for (const PickleValue* const group : list->elements()) {

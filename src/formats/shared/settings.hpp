@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "catalogue/optimizer.hpp"
+#include "formats/catalogue_words.hpp"
 
 #include "scalar_value.hpp"
 
@@ -33,7 +33,7 @@ std::optional<std::string> named_setting(std::string_view name, const PickleValu
 
 /// All entries of a mapping that json_text has words for, but for what names members. Error
 /// (unsupported) beyond kMostSettings.
-catalogue::Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars);
+Settings settings_of(const PickleValue& mapping, const ScalarReader& scalars);
 
 /// A setting of a group: named_setting, and a text that is no setting of Adam's for those that it
 /// computes with and there are no words for.
@@ -42,7 +42,6 @@ std::optional<std::string> group_setting(std::string_view name, const PickleValu
 
 /// torch's `param_groups`, a list of mappings, without their parameters; empty for anything else.
 /// Error(corrupt) for a group of another kind.
-std::vector<catalogue::ParameterGroup> groups_of(const PickleValue* list,
-                                                 const ScalarReader& scalars);
+std::vector<ParameterGroup> groups_of(const PickleValue* list, const ScalarReader& scalars);
 
 }  // namespace shardweld::formats

@@ -9,10 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "catalogue/catalogue.hpp"
 #include "core/in_context.hpp"
 #include "core/name_rules.hpp"
 #include "core/text.hpp"
+#include "formats/catalogue_words.hpp"
 #include "formats/containers/dcp_metadata.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"
@@ -38,9 +38,6 @@
 namespace shardweld::formats::torch_checkpointing {
 
 namespace {
-
-using catalogue::Catalogue;
-using catalogue::Tensor;
 
 constexpr std::string_view kStaged = "tmp_";
 constexpr std::string_view kSafetensors = ".safetensors";
@@ -133,7 +130,7 @@ class RankPlacer {
 
     /// `stored`: a rank's part of a tensor that says nothing itself.
     void add_plain(const std::string& name, std::string path, DType dtype,
-                   const std::vector<Index>& shape, catalogue::Piece piece) {
+                   const std::vector<Index>& shape, Piece piece) {
         in_context("tensor ", name, [&] {
             Tensor tensor{std::move(path), dtype, shape, {}, name};
             const Placing* const placing = placing_of(tensor.name);
@@ -230,7 +227,7 @@ class RankPlacer {
     std::size_t n_pieces_ = 0;
 };
 
-catalogue::FileAssertion::Values rank_claims(const RankItem& of) {
+FileAssertion::Values rank_claims(const RankItem& of) {
     return {{"item", of.item}, {"rank", std::to_string(of.rank)}};
 }
 
@@ -254,7 +251,7 @@ void add_torch_file(const TorchFile& file, const std::string& name, const Saved&
         const std::string& known = values.paths.at(tensor.name);
         placer.add_placed(std::move(tensor), known);
     }
-    for (catalogue::Shard& shard : std::exchange(out.shards, {})) {
+    for (Shard& shard : std::exchange(out.shards, {})) {
         const std::string called(shard.name);
         placer.add_plain(called, values.paths.at(called), shard.dtype, shard.shape, shard.piece);
     }
