@@ -137,21 +137,13 @@ void convert_in_blocks(const Kernels& kernels, DType from, ByteView src, DType t
     }
 }
 
-void add_to_f32(std::byte* values, std::size_t n, float constant) {
+template <typename Float>
+void add_to(std::byte* values, std::size_t n, float constant) {
     for (std::size_t i = 0; i < n; ++i) {
-        float value = 0;
-        std::memcpy(&value, values + i * sizeof(float), sizeof(float));
-        value += constant;
-        std::memcpy(values + i * sizeof(float), &value, sizeof(float));
-    }
-}
-
-void add_to_f64(ByteSpan values, float constant) {
-    for (std::size_t at = 0; at < values.size(); at += sizeof(double)) {
-        double value = 0;
-        std::memcpy(&value, values.data() + at, sizeof(double));
-        value += static_cast<double>(constant);
-        std::memcpy(values.data() + at, &value, sizeof(double));
+        Float value = 0;
+        std::memcpy(&value, values + i * sizeof(Float), sizeof(Float));
+        value += static_cast<Float>(constant);
+        std::memcpy(values + i * sizeof(Float), &value, sizeof(Float));
     }
 }
 
@@ -207,11 +199,11 @@ void add_constant_with(const Kernels& kernels, DType dtype, ByteSpan values, flo
     }
     require_whole_elements(dtype, values.size());
     if (dtype == DType::f64) {
-        add_to_f64(values, constant);
+        add_to<double>(values.data(), values.size() / sizeof(double), constant);
         return;
     }
     if (dtype == DType::f32) {
-        add_to_f32(values.data(), values.size() / sizeof(float), constant);
+        add_to<float>(values.data(), values.size() / sizeof(float), constant);
         return;
     }
     const std::size_t n = values.size() / size_of(dtype);
@@ -220,7 +212,7 @@ void add_constant_with(const Kernels& kernels, DType dtype, ByteSpan values, flo
         const std::size_t count = std::min(kBlockElements, n - lo);
         const auto part = values.subspan(lo * size_of(dtype), count * size_of(dtype));
         load_f32(kernels, dtype, kernels.f64_to_f32, part, block.data());
-        add_to_f32(block.data(), count, constant);
+        add_to<float>(block.data(), count, constant);
         from_f32(kernels, dtype)(block.data(), part.data(), count);
     }
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 #include "convert.hpp"
@@ -33,7 +34,7 @@ class RowReader {
     /// As decode, and the values are multiplied.
     void read(std::size_t row) {
         decode(row);
-        for (std::size_t at = 0; at < steps.size(); ++at) {
+        for (const std::size_t at : indices(steps)) {
             kernels.multiply(values.data() + at * places.tile, steps[at], places.width(at));
         }
     }
@@ -62,7 +63,7 @@ class RowReader {
   private:
     void take_steps(std::size_t tile_row) {
         const std::byte* scale = scales_.data() + tile_row * places.n_tiles * places.scale_bytes;
-        for (std::size_t at = 0; at < steps.size(); ++at) {
+        for (const std::size_t at : indices(steps)) {
             steps[at] = coder.step(rows_, scale + at * places.scale_bytes);
             if (std::isnan(steps[at])) {
                 throw Error(ErrorCode::unsupported, "a scale is no number");

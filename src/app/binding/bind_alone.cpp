@@ -29,6 +29,7 @@ namespace {
 using catalogue::Catalogue;
 using plan::Binding;
 using plan::Target;
+using plan::Targets;
 
 std::string shown(const Checkpoint& reference) {
     return "the reference " + printable(reference.given.string());
@@ -74,7 +75,7 @@ std::string module_of(const ModulesByName& modules, const std::string& name) {
 }
 
 /// Error(mismatch) where a module is stored in part.
-void require_whole_modules(const ModulesByName& modules, const std::vector<Target>& stored,
+void require_whole_modules(const ModulesByName& modules, const Targets& stored,
                            const std::set<std::string>& supplied, const Checkpoint& reference) {
     std::map<std::string, std::string> of_stored;
     for (const Target& target : stored) {
@@ -132,8 +133,7 @@ std::set<std::string> supplied_names(const HeldModel& hub, const Binding& checkp
 }
 
 /// Error(mismatch) where both have a tensor, and write it in two types.
-void require_types(const std::vector<Target>& reference, const std::vector<Target>& stored,
-                   const Checkpoint& of) {
+void require_types(const Targets& reference, const Targets& stored, const Checkpoint& of) {
     std::map<std::string_view, DType> types;
     for (const Target& target : stored) {
         types.emplace(target.name, target.dtype);
@@ -160,8 +160,8 @@ void require_no_codes(const Checkpoint& reference) {
 
 /// The targets of the reference that are supplied: those called so, or pieces of which the
 /// checkpoint's binding has none.
-std::vector<Target> take_supplied(std::vector<Target> reference, const Binding& checkpoint,
-                                  const plan::BindOptions& bind_options) {
+Targets take_supplied(Targets reference, const Binding& checkpoint,
+                      const plan::BindOptions& bind_options) {
     std::set<std::string> names = collect_set(bind_options.supplied, [&](const std::string& name) {
         return bind_options.spelled ? bind_options.spelled(name) : name;
     });

@@ -36,8 +36,7 @@ using catalogue::Catalogue;
 using plan::Targets;
 
 /// Towers that a recipe passes on, or that a family without one has.
-void look_at_towers(const models::Config& config, const Targets& targets,
-                    std::vector<Warning>& out) {
+void look_at_towers(const models::Config& config, const Targets& targets, Warnings& out) {
     for (const Tower& tower : kTowers) {
         const bool is_there = std::ranges::any_of(
             targets, [&](const plan::Target& target) { return belongs_to(tower, target.name); });
@@ -53,8 +52,7 @@ void look_at_towers(const models::Config& config, const Targets& targets,
 }
 
 /// A family without a recipe has the layers that are stored.
-void look_at_layers(const models::Config& config, const Targets& targets,
-                    std::vector<Warning>& out) {
+void look_at_layers(const models::Config& config, const Targets& targets, Warnings& out) {
     std::optional<Index> last;
     for (const plan::Target& target : targets) {
         last = std::max(last, stack_layer_of(target.name));
@@ -68,8 +66,7 @@ void look_at_layers(const models::Config& config, const Targets& targets,
     }
 }
 
-void look_at_experts(const models::Config& config, const Targets& targets,
-                     std::vector<Warning>& out) {
+void look_at_experts(const models::Config& config, const Targets& targets, Warnings& out) {
     constexpr std::array kFields = {"num_experts", "num_local_experts", "n_routed_experts",
                                     "moe_num_experts"};
     const bool is_there = std::ranges::any_of(
@@ -94,7 +91,7 @@ bool could_be_head(std::string_view name) {
 }
 
 /// Some classes' loaders make up the head that they do not find.
-void look_at_head(const HeldModel& prepared, const Targets& targets, std::vector<Warning>& out) {
+void look_at_head(const HeldModel& prepared, const Targets& targets, Warnings& out) {
     const auto names = prepared.config.architectures();
     // A recipe asks for the head of a value model itself.
     const bool is_asked_for = prepared.is_value && models::promises_tensors(*prepared.recipe);
@@ -123,8 +120,7 @@ void look_at_head(const HeldModel& prepared, const Targets& targets, std::vector
 }
 
 /// Optional weights that a field of config.json promises, where no recipe asks for them.
-void look_at_optional(const models::Config& config, const Targets& targets,
-                      std::vector<Warning>& out) {
+void look_at_optional(const models::Config& config, const Targets& targets, Warnings& out) {
     for (const std::string_view field : known_words("field that promises weights")) {
         const bool is_there = std::ranges::any_of(
             targets, [&](const plan::Target& target) { return is_known_as(target.name, field); });
@@ -162,7 +158,7 @@ std::map<std::string, Modules> modules_by_kind(const Targets& targets) {
 
 /// In a family without a recipe, a module that lacks one of what another of its name has, and has
 /// nothing else instead. It may have been lost.
-void look_at_modules(const Targets& targets, std::vector<Warning>& out) {
+void look_at_modules(const Targets& targets, Warnings& out) {
     for (const auto& [kind, modules] : modules_by_kind(targets)) {
         const auto& [fullest, all] = *std::ranges::max_element(
             modules, {}, [](const auto& module) { return module.second.size(); });
@@ -181,8 +177,7 @@ void look_at_modules(const Targets& targets, std::vector<Warning>& out) {
 }
 
 /// "module--Class" names another repository; "file.Class" a file of this one.
-void look_at_code(const models::Config& config, const ModelFiles& files,
-                  std::vector<Warning>& out) {
+void look_at_code(const models::Config& config, const ModelFiles& files, Warnings& out) {
     std::vector<std::string> missing;
     for (const std::string& key : config.keys("auto_map")) {
         const std::string text = config.text("auto_map." + key).value_or("");
@@ -202,8 +197,8 @@ void look_at_code(const models::Config& config, const ModelFiles& files,
 
 /// Warnings for towers, layers and experts that config.json describes and nothing stored belongs
 /// to, and for code that its auto_map names and that does not lie beside it.
-std::vector<Warning> broken_promises(const HeldModel& prepared, const Targets& targets) {
-    std::vector<Warning> found;
+Warnings broken_promises(const HeldModel& prepared, const Targets& targets) {
+    Warnings found;
     if (prepared.recipe->is_form || targets.empty()) {
         return found;
     }

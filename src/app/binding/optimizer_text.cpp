@@ -49,8 +49,8 @@ std::string optimizer_text(const catalogue::Optimizer& optimizer, DType weights,
     return json.dump(2) + "\n";
 }
 
-std::vector<Warning> resting_on_order(const plan::Plan& plan,
-                                      const std::map<std::uint32_t, numeric::Census>& census) {
+Warnings resting_on_order(const plan::Plan& plan,
+                          const std::map<std::uint32_t, numeric::Census>& census) {
     std::vector<std::string> names;
     for (const auto& [at, found] : census) {
         const plan::Target& target = plan.target_of(at);

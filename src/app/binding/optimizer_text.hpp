@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "app/messages/warnings.hpp"
 #include "catalogue/optimizer.hpp"
 #include "core/dtype.hpp"
 #include "numeric/census.hpp"
@@ -25,7 +26,7 @@ std::string optimizer_text(const catalogue::Optimizer& optimizer, DType weights,
 
 /// Where states have no names and are proved by their masters: weights of one value, which prove
 /// nothing, for many masters round to them. `census`: by tensor of the plan.
-std::vector<Warning> resting_on_order(const plan::Plan& plan,
-                                      const std::map<std::uint32_t, numeric::Census>& census);
+Warnings resting_on_order(const plan::Plan& plan,
+                          const std::map<std::uint32_t, numeric::Census>& census);
 
 }  // namespace shardweld::app

@@ -39,7 +39,7 @@ JobModel choice_for(const JobModel& of_model, const std::string& form) {
 }
 
 /// The warnings about the model, and behind them those about the form alone.
-std::vector<Warning> both(std::vector<Warning> of_model, const std::vector<Warning>& of_form) {
+Warnings both(Warnings of_model, const Warnings& of_form) {
     std::ranges::copy_if(of_form, std::back_inserter(of_model), [&](const Warning& warning) {
         return !contains(of_model, warning.text, &Warning::text);
     });

@@ -332,7 +332,7 @@ std::string plan_text(const Run& run, const Merge& merge, const PlanCost& cost) 
 void print_planned(const Run& run, const Merge& merge, const PlanCost& cost, std::ostream& out,
                    Log& log) {
     const Job& job = run.job;
-    const std::vector<Warning>& warnings = run.report->warnings;
+    const Warnings& warnings = run.report->warnings;
     for (const Warning& warning : warnings) {
         log.warning((warning.tensor.empty() ? "" : printable(warning.tensor) + ": ") +
                     warning.text);

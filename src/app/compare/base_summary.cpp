@@ -61,8 +61,8 @@ std::string text_of(const BaseSummary& summary) {
     return text;
 }
 
-std::vector<Warning> base_warnings(const BaseSummary& summary) {
-    std::vector<Warning> warnings;
+Warnings base_warnings(const BaseSummary& summary) {
+    Warnings warnings;
     if (summary.n_compared == summary.n_equal && summary.shapes.empty()) {
         warnings.push_back({"equals_base", "",
                             "no tensor differs from the base " + summary.directory + " (" +

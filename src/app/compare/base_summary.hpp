@@ -20,6 +20,6 @@ std::string text_of(const BaseSummary& summary);
 
 /// `equals_base`: nothing that was compared differs; `base_differs_shape`, `base_missing`,
 /// `base_extra`: the base is another model, or a part of it was lost.
-std::vector<Warning> base_warnings(const BaseSummary& summary);
+Warnings base_warnings(const BaseSummary& summary);
 
 }  // namespace shardweld::app

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "app/messages/warnings.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/job.hpp"
 #include "models/config.hpp"
@@ -53,7 +54,7 @@ struct HeldModel {
     std::shared_ptr<const TrainingForm> training = {};
     std::vector<std::string> kept = {};       ///< plan::BindOptions::kept
     bool is_value = false;                    ///< the head is score.weight
-    std::vector<Warning> warnings = {};       ///< e.g. recipe_unverified
+    Warnings warnings = {};                   ///< e.g. recipe_unverified
     std::vector<std::string> notes = {};      ///< for people
     std::map<std::string, Index> given = {};  ///< to symbols, beside what a checkpoint states
 

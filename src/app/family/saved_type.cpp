@@ -122,8 +122,7 @@ void require_saved_names(const models::Config& config, const models::Recipe& rec
         "to write the tensors as they are stored");
 }
 
-void judge_unknown_types(const models::Config& config, bool has_saved_names,
-                         std::vector<Warning>& warnings) {
+void judge_unknown_types(const models::Config& config, bool has_saved_names, Warnings& warnings) {
     const auto unknown = unknown_types(config);
     if (unknown.empty()) {
         return;
@@ -147,8 +146,7 @@ void judge_unknown_types(const models::Config& config, bool has_saved_names,
 
 bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
                            const catalogue::Catalogue& catalogue, const models::Config& config,
-                           const models::Recipe& recipe, bool has_saved_names,
-                           std::vector<Warning>& warnings) {
+                           const models::Recipe& recipe, bool has_saved_names, Warnings& warnings) {
     const std::string type = known_type(config);
     if (no_recipe.code() != ErrorCode::unsupported) {
         if (no_recipe.code() == ErrorCode::mismatch && has_saved_names && !type.empty() &&

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "app/messages/warnings.hpp"
 #include "models/config.hpp"
 #include "models/recipe.hpp"
 #include "models/saved_form.hpp"
@@ -34,8 +35,7 @@ void require_saved_names(const models::Config& config, const models::Recipe& rec
 
 /// What is to be said of types in config.json that transformers does not know. Error(unsupported)
 /// where a newer one than the lists are of wrote it, which may save tensors otherwise.
-void judge_unknown_types(const models::Config& config, bool has_saved_names,
-                         std::vector<Warning>& warnings);
+void judge_unknown_types(const models::Config& config, bool has_saved_names, Warnings& warnings);
 
 /// What is to be said of a family without a recipe: warnings. False where config.json names no
 /// family. Error(unsupported) where its type was tried and could not be proved, or where it names
@@ -44,7 +44,6 @@ void judge_unknown_types(const models::Config& config, bool has_saved_names,
 /// and not of training checkpoints alone.
 bool accept_without_recipe(const models::RecipeLibrary& library, const Error& no_recipe,
                            const catalogue::Catalogue& catalogue, const models::Config& config,
-                           const models::Recipe& recipe, bool has_saved_names,
-                           std::vector<Warning>& warnings);
+                           const models::Recipe& recipe, bool has_saved_names, Warnings& warnings);
 
 }  // namespace shardweld::app

@@ -151,7 +151,7 @@ void report_other(const Run& run, Output& output, const HeldModel& first) {
     }
     output.report.ledger = model.binding.ledger;
     output.report.supplement = model.binding.supplied;
-    const auto warn_of = [&](std::vector<Warning> own, const std::vector<Warning>& known) {
+    const auto warn_of = [&](Warnings own, const Warnings& known) {
         std::erase_if(own, [&](const Warning& warning) {
             return contains(known, warning.text, &Warning::text);
         });

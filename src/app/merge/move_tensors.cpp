@@ -146,10 +146,10 @@ std::string finding(const Merge& merge, const fs::path& written) {
 
 /// Collective. `written` is the file that the shards' factors were written to. `adapter_stale`,
 /// where the one beside the shards has other factors, and where they cannot be compared.
-std::vector<Warning> stale_adapter(const Run& run, const Merge& merge, const fs::path& written) {
+Warnings stale_adapter(const Run& run, const Merge& merge, const fs::path& written) {
     const std::string text =
         mpi::share(run.comm, merge.input.home, [&] { return finding(merge, written); });
-    return text.empty() ? std::vector<Warning>() : std::vector{Warning{"adapter_stale", "", text}};
+    return text.empty() ? Warnings() : std::vector{Warning{"adapter_stale", "", text}};
 }
 
 /// What all outputs have read, sent and written.

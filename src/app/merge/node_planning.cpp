@@ -24,7 +24,7 @@ struct OutputTransfer {
     std::string config_text;
     bool is_value = false;
     std::vector<std::uint32_t> shares;  ///< of divisors of scales
-    std::vector<Warning> warnings;
+    Warnings warnings;
 };
 
 /// What ranks need of a plan that another has made: once on a node where that can be done. The

@@ -88,7 +88,7 @@ std::vector<std::pair<std::uint32_t, Index>> count_seen(const Run& run, const Ou
 /// Collective. A warning (`sums_rounded`) that names each of the output's tensors with values that
 /// change, and how many; or that no rank sees whole. None for a model: there the sum is what the
 /// framework computes with. Reads the stored elements of these tensors once more.
-std::vector<Warning> rounded_sums(const Run& run, const Output& output, const Input& input) {
+Warnings rounded_sums(const Run& run, const Output& output, const Input& input) {
     const auto& targets = output.plan.targets;
     if (!output.asked().is_training() || std::ranges::none_of(targets, is_sum)) {
         return {};

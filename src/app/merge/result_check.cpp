@@ -106,10 +106,10 @@ void ResultCheck::complete_files() {
     }
 }
 
-std::vector<Warning> ResultCheck::finish() {
+Warnings ResultCheck::finish() {
     OutputReport& report = output_.report;
     std::set<std::string> changed;
-    std::vector<Warning> of_base;
+    Warnings of_base;
     if (base_) {
         report.base = base_->finish(run_);
         changed.insert(report.base->changed.begin(), report.base->changed.end());
@@ -117,11 +117,11 @@ std::vector<Warning> ResultCheck::finish() {
         of_base = base_warnings(*report.base);
     }
     auto census = census_.gather(run_.comm);
-    const std::vector<Warning> of_states = judge_moments(census);
+    const Warnings of_states = judge_moments(census);
     const auto states = judge_states(output_.plan, census);
     report.odd = judge_census(output_.plan.targets, census, changed);
     append_all(*report.odd, states);
-    std::vector<Warning> warnings = sanity_warnings(*report.odd);
+    Warnings warnings = sanity_warnings(*report.odd);
     append_all(warnings, of_states);
     if (output_.model.is_ordered) {
         const auto by_order = resting_on_order(output_.plan, census);
@@ -132,7 +132,7 @@ std::vector<Warning> ResultCheck::finish() {
 }
 
 /// Only ranks that planned know the step.
-std::vector<Warning> ResultCheck::judge_moments(const CensusByTensor& census) {
+Warnings ResultCheck::judge_moments(const CensusByTensor& census) {
     if (!signs_.is_needed()) {
         return {};
     }

@@ -37,14 +37,14 @@ class ResultCheck {
     }
 
     /// Collective. Puts what was found into the report; returns what is worth a warning.
-    std::vector<Warning> finish();
+    Warnings finish();
 
     /// Collective. Completes the output's files where they state checksums.
     void complete_files();
 
   private:
     /// Collective. Whether a run can go on with the moments of an optimizer. Error as moments_at.
-    std::vector<Warning> judge_moments(const CensusByTensor& census);
+    Warnings judge_moments(const CensusByTensor& census);
 
     const Run& run_;
     Output& output_;

@@ -121,10 +121,10 @@ std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& cens
     return judge_census(states, of_states);
 }
 
-std::vector<Warning> moments_at(double step, const plan::Plan& plan, const CensusByTensor& census,
-                                const execute::MomentSigns::Found& signs) {
+Warnings moments_at(double step, const plan::Plan& plan, const CensusByTensor& census,
+                    const execute::MomentSigns::Found& signs) {
     require_squares(plan, signs.below_zero);
-    std::vector<Warning> warnings;
+    Warnings warnings;
     if (step <= 0) {
         return warnings;  // nothing was trained
     }

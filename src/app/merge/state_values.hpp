@@ -27,7 +27,7 @@ std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& cens
 /// What moments at a step above zero cannot be. Error(mismatch) for exp_avg_sq below zero, and for
 /// a moment that is zero for every parameter. Warnings where it is for some, and where no exp_avg
 /// is below zero.
-std::vector<Warning> moments_at(double step, const plan::Plan& plan, const CensusByTensor& census,
-                                const execute::MomentSigns::Found& signs);
+Warnings moments_at(double step, const plan::Plan& plan, const CensusByTensor& census,
+                    const execute::MomentSigns::Found& signs);
 
 }  // namespace shardweld::app

@@ -119,7 +119,7 @@ void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, cons
     throw mpi::share(comm, 0, [&] { return unequal_replicas(result, plan, files, doubt); });
 }
 
-std::vector<Warning> sampling_warnings(const plan::Plan& plan) {
+Warnings sampling_warnings(const plan::Plan& plan) {
     const Bytes unknown = plan.replica_bytes - plan.equal_bytes;
     if (plan.compared_bytes == 0 || plan.compared_bytes >= unknown) {
         return {};

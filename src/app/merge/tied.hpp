@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "app/messages/warnings.hpp"
 #include "execute/run.hpp"
 #include "mpi/comm.hpp"
 #include "plan/binding.hpp"
@@ -34,6 +35,6 @@ void require_equal_replicas(mpi::Comm& comm, const execute::Result& result, cons
                             const std::string& doubt = "");
 
 /// `replicas_sampled`, when only a part of the replicas will be compared.
-std::vector<Warning> sampling_warnings(const plan::Plan& plan);
+Warnings sampling_warnings(const plan::Plan& plan);
 
 }  // namespace shardweld::app

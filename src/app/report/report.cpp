@@ -178,8 +178,8 @@ std::vector<OddTensor> judge_census(const plan::WrittenTensors& tensors,
     return all;
 }
 
-std::vector<Warning> sanity_warnings(const std::vector<OddTensor>& all, const std::string& noun) {
-    std::vector<Warning> warnings;
+Warnings sanity_warnings(const std::vector<OddTensor>& all, const std::string& noun) {
+    Warnings warnings;
     for (const OddityKind& kind : kKinds) {
         std::vector<std::string> tensors;
         std::string first;
@@ -201,8 +201,8 @@ std::vector<Warning> sanity_warnings(const std::vector<OddTensor>& all, const st
     return warnings;
 }
 
-std::vector<Warning> factor_warnings(const plan::WrittenTensors& tensors,
-                                     const std::map<std::uint32_t, numeric::Census>& census) {
+Warnings factor_warnings(const plan::WrittenTensors& tensors,
+                         const std::map<std::uint32_t, numeric::Census>& census) {
     std::vector<OddTensor> all = judge_census(tensors, census);
     std::erase_if(all, [](const OddTensor& odd) {
         return !is_factor(odd.name) || !(odd.is_zero || odd.is_mostly_zero);
@@ -240,8 +240,8 @@ Circumstances circumstances_of(const std::vector<std::string>& arguments) {
     return found;
 }
 
-std::vector<Warning> all_warnings(const RunReport& run, const OutputReport& output) {
-    std::vector<Warning> warnings = run.warnings;
+Warnings all_warnings(const RunReport& run, const OutputReport& output) {
+    Warnings warnings = run.warnings;
     append_all(warnings, output.own_warnings);
     return warnings;
 }

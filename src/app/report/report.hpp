@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "app/messages/warnings.hpp"
 #include "app/runtime/memory.hpp"
 #include "app/settings/job.hpp"
 #include "catalogue/file.hpp"
@@ -92,12 +93,12 @@ std::vector<OddTensor> judge_census(const plan::WrittenTensors& tensors,
 
 /// One warning or, of zeros, two for each kind of oddity (`nan_values`, `inf_values`, `all_zero`,
 /// `constant`, `mostly_zero`), which names the first tensors that have it.
-std::vector<Warning> sanity_warnings(const std::vector<OddTensor>& all,
-                                     const std::string& noun = "written tensor");
+Warnings sanity_warnings(const std::vector<OddTensor>& all,
+                         const std::string& noun = "written tensor");
 
 /// Warnings about factors that are folded, and so are in no output: zeros only.
-std::vector<Warning> factor_warnings(const plan::WrittenTensors& tensors,
-                                     const std::map<std::uint32_t, numeric::Census>& census);
+Warnings factor_warnings(const plan::WrittenTensors& tensors,
+                         const std::map<std::uint32_t, numeric::Census>& census);
 
 /// How a run was started, so that it can be started again.
 struct Circumstances {
@@ -224,10 +225,10 @@ struct OutputReport {
     std::vector<std::string> side_files;  ///< what else was written, by name
     std::vector<TensorEntry> tensors;
     std::optional<std::vector<OddTensor>> odd;  ///< of tensors; nullopt: nobody has looked
-    std::optional<BaseSummary> base;    ///< of the first output, when it was compared with --base
-    std::vector<Warning> own_warnings;  ///< about this output, where it is not the first
-    std::string root;                   ///< digest over all tensors, "" when not computed
-    bool is_published = false;          ///< the model has its name
+    std::optional<BaseSummary> base;  ///< of the first output, when it was compared with --base
+    Warnings own_warnings;            ///< about this output, where it is not the first
+    std::string root;                 ///< digest over all tensors, "" when not computed
+    bool is_published = false;        ///< the model has its name
 };
 
 /// What all outputs of a run have in common. Filled in as the run gets on, so that a failed run
@@ -255,7 +256,7 @@ struct RunReport {
     bool is_left_alone = false;  ///< the output was complete: the report that says so stays
     std::optional<execute::RecordCounts> crc;  ///< when checksums were looked at
     std::vector<RankMemory> memory;            ///< by rank; may be empty
-    std::vector<Warning> warnings;             ///< about the run, and about its first output
+    Warnings warnings;                         ///< about the run, and about its first output
     std::vector<OutputReport> outputs;         ///< the first one's first
 };
 
@@ -263,7 +264,7 @@ struct RunReport {
 struct Report : RunReport, OutputReport {};
 
 /// The run's warnings, and behind them the output's own.
-std::vector<Warning> all_warnings(const RunReport& run, const OutputReport& output);
+Warnings all_warnings(const RunReport& run, const OutputReport& output);
 
 /// What tells of a plan's tensor, by its number in the order of the targets, where it lies, with
 /// the checksums of a run. `factors`: the plan of those that are folded; null: there are none.

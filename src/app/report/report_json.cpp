@@ -338,7 +338,7 @@ ordered_json json_list(const std::vector<T>& values) {
 }
 
 template ordered_json json_list(const std::vector<catalogue::Ignored>& values);
-template ordered_json json_list(const std::vector<Warning>& values);
+template ordered_json json_list(const Warnings& values);
 template ordered_json json_list(const std::vector<OddTensor>& values);
 template ordered_json json_list(const std::vector<FileEntry>& values);
 template ordered_json json_list(const std::vector<MixedInput>& values);

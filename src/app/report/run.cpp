@@ -147,11 +147,11 @@ Run begin_run(mpi::Comm& comm, const Job& job, const std::vector<JobOutput>& out
     return run;
 }
 
-std::vector<Warning>& warnings_of(const Run& run, OutputReport& output) {
+Warnings& warnings_of(const Run& run, OutputReport& output) {
     return &output == &run.report->outputs.front() ? run.report->warnings : output.own_warnings;
 }
 
-void warn(const Run& run, OutputReport& output, const std::vector<Warning>& warnings) {
+void warn(const Run& run, OutputReport& output, const Warnings& warnings) {
     for (const Warning& warning : warnings) {
         warnings_of(run, output).push_back(warning);
         if (was_told_before(warning)) {
@@ -162,7 +162,7 @@ void warn(const Run& run, OutputReport& output, const std::vector<Warning>& warn
     }
 }
 
-void warn(const Run& run, const std::vector<Warning>& warnings) {
+void warn(const Run& run, const Warnings& warnings) {
     warn(run, run.report->outputs.front(), warnings);
 }
 

@@ -45,12 +45,12 @@ inline Run begin_run(mpi::Comm& comm, const Job& job, Log& log) {
 }
 
 /// The run's warnings, which are those of its first output, too; of another output its own.
-std::vector<Warning>& warnings_of(const Run& run, OutputReport& output);
+Warnings& warnings_of(const Run& run, OutputReport& output);
 
 /// Puts warnings into the report of the run, or of one of its outputs, and into the log unless they
 /// are problems (--strict).
-void warn(const Run& run, OutputReport& output, const std::vector<Warning>& warnings);
-void warn(const Run& run, const std::vector<Warning>& warnings);
+void warn(const Run& run, OutputReport& output, const Warnings& warnings);
+void warn(const Run& run, const Warnings& warnings);
 void warn(const Run& run, const Warning& warning);
 
 /// The warnings so far as errors of their own, alike on all ranks; none without --strict.
