@@ -49,6 +49,8 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "app/api": "commands messages settings runtime report survey family binding compare merge",
     "app/cli": "messages settings runtime",
     "app/commands": "cli messages settings runtime report survey family binding compare merge",
+    "core/names": "",
+    "core/process": "",
     "execute/listeners": "",
     "formats": "containers shared",  # each format's folder
     "formats/bytecheckpoint": "containers shared megatron",
@@ -57,6 +59,8 @@ ROOMS = {  # what else of its module a subfolder may include, beside what lies a
     "formats/shared": "containers",
     "formats/dcp": "containers shared hf",
     "formats/torch_checkpointing": "containers shared dcp fsdp",
+    "models/forms": "",
+    "models/reading": "forms",
     "mpi/calls": "",
     "mpi/loading": "",
     "numeric/encodings": "",

@@ -6,7 +6,7 @@
 
 #include <dlfcn.h>
 
-#include "core/shared_heap.hpp"
+#include "core/process/shared_heap.hpp"
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

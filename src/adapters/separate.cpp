@@ -6,7 +6,7 @@
 #include <set>
 
 #include "catalogue/catalogue.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "plan/binding.hpp"
 #include "shardweld/error.hpp"

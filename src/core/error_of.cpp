@@ -2,8 +2,9 @@
 
 #include <new>
 
+#include "core/process/system.hpp"
+
 #include "path.hpp"
-#include "system.hpp"
 
 namespace shardweld {
 

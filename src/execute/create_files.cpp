@@ -6,7 +6,7 @@
 
 #include <sys/stat.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "io/output_file.hpp"
 #include "io/written.hpp"
 #include "mpi/free_run.hpp"

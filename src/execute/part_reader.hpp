@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "core/fork_safe_mutex.hpp"
 #include "core/path.hpp"
+#include "core/process/fork_safe_mutex.hpp"
 #include "layout/box.hpp"
 #include "plan/plan.hpp"
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "catalogue/records.hpp"
-#include "core/fork_safe_mutex.hpp"
+#include "core/process/fork_safe_mutex.hpp"
 #include "plan/binding.hpp"
 #include "shardweld/error.hpp"
 

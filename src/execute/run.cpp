@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "core/error_of.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"
 #include "plan/plan.hpp"

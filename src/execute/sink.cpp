@@ -5,7 +5,7 @@
 
 #include <sys/resource.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "io/input_file.hpp"
 #include "io/output_file.hpp"
 #include "io/written.hpp"

@@ -4,7 +4,7 @@
 
 #include "core/error_of.hpp"
 #include "core/in_context.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "numeric/census.hpp"
 #include "numeric/convert.hpp"
 #include "numeric/quantise.hpp"

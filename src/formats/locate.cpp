@@ -6,7 +6,7 @@
 #include <system_error>
 #include <utility>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/shared/directory_listing.hpp"
 #include "formats/shared/iteration_directories.hpp"

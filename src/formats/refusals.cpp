@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/containers/file_sign.hpp"
 #include "formats/shared/directory_listing.hpp"

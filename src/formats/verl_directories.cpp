@@ -11,8 +11,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
-#include "core/name_rules.hpp"
-#include "core/names.hpp"
+#include "core/names/name_rules.hpp"
+#include "core/names/names.hpp"
 #include "core/text.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/shared/directory_listing.hpp"

@@ -1,6 +1,6 @@
 #include "errno.hpp"
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 
 namespace shardweld::io {
 

@@ -4,7 +4,7 @@
 #include <chrono>
 #include <thread>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 
 namespace shardweld::io {
 

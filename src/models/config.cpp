@@ -10,8 +10,8 @@
 #include <nlohmann/json.hpp>
 #include <nlohmann/json_fwd.hpp>
 
-#include "core/config_fields.hpp"
 #include "core/json.hpp"
+#include "core/names/config_fields.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

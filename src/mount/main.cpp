@@ -25,7 +25,7 @@
 #include "app/merge/unwritten.hpp"
 #include "app/messages/log.hpp"
 #include "app/settings/option_value.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "mpi/comm.hpp"

@@ -18,7 +18,7 @@
 
 #include "app/runtime/mounts.hpp"
 #include "core/error_of.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "execute/round.hpp"
 #include "io/paths.hpp"

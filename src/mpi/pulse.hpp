@@ -4,7 +4,7 @@
 
 #include <atomic>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 
 namespace shardweld::mpi {
 

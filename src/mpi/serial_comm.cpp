@@ -1,4 +1,4 @@
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 
 #include "comm.hpp"
 #include "messages.hpp"

@@ -2,7 +2,7 @@
 
 #include <cerrno>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 
 namespace shardweld::process {
 

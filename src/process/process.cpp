@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 
 extern char** environ;  // NOLINT: not every libc declares it, and it is as it is

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/output_file.hpp"

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/config_fields.hpp"
 #include "core/json.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/config_fields.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/paths.hpp"

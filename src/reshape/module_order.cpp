@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::reshape {

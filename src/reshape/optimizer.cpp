@@ -11,7 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/parameter_kind.hpp"
+#include "core/names/parameter_kind.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "core/text.hpp"
 #include "layout/patch.hpp"
-#include "models/kind_stacks.hpp"
+#include "models/forms/kind_stacks.hpp"
 #include "models/symbols.hpp"
 
 #include "common_state.hpp"

@@ -9,12 +9,12 @@
 
 #include "layout/expression.hpp"
 #include "models/config.hpp"
-#include "models/declaration.hpp"
+#include "models/forms/saved_form.hpp"
+#include "models/forms/written_form.hpp"
 #include "models/pattern.hpp"
+#include "models/reading/declaration.hpp"
 #include "models/recipe.hpp"
-#include "models/saved_form.hpp"
 #include "models/symbols.hpp"
-#include "models/written_form.hpp"
 
 #include "expect.hpp"
 

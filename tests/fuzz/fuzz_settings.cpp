@@ -4,7 +4,7 @@
 
 #include "adapters/settings.hpp"
 #include "app/report/report_json.hpp"
-#include "core/weight_map.hpp"
+#include "core/names/weight_map.hpp"
 #include "models/config.hpp"
 #include "publish/config_edits.hpp"
 

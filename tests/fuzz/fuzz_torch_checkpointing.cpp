@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "core/names.hpp"
+#include "core/names/names.hpp"
 #include "formats/fsdp/dtensor.hpp"
 #include "formats/torch_checkpointing/metadata.hpp"
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "app/runtime/roll_call.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 
 #include "world.hpp"
 

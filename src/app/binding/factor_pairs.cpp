@@ -9,12 +9,12 @@
 #include <utility>
 
 #include "app/family/training_form.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "layout/copy.hpp"
 #include "layout/unfold.hpp"
-#include "models/lora_products.hpp"
-#include "models/training_form.hpp"
+#include "models/forms/training_form.hpp"
+#include "models/reading/lora_products.hpp"
 #include "plan/bind/places.hpp"
 #include "plan/bind/recut.hpp"
 #include "shardweld/error.hpp"

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "catalogue/catalogue.hpp"
-#include "core/config_fields.hpp"
+#include "core/names/config_fields.hpp"
 #include "core/text.hpp"
 #include "publish/config_edits.hpp"
 #include "shardweld/error.hpp"

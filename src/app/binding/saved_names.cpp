@@ -6,8 +6,8 @@
 
 #include "app/family/saved_type.hpp"
 #include "models/config_tree.hpp"
+#include "models/forms/saved_form.hpp"
 #include "models/name_changes.hpp"
-#include "models/saved_form.hpp"
 #include "plan/bind/written_once.hpp"
 
 namespace shardweld::app {

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "catalogue/catalogue.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

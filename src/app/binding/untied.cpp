@@ -15,9 +15,9 @@
 #include "adapters/token_rows.hpp"
 #include "app/family/respelled.hpp"
 #include "catalogue/catalogue.hpp"
-#include "core/config_fields.hpp"
 #include "core/json.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/config_fields.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

@@ -11,8 +11,8 @@
 #include "app/runtime/version.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/text_rows.hpp"
+#include "models/forms/saved_form.hpp"
 #include "models/recipe.hpp"
-#include "models/saved_form.hpp"
 #include "shardweld/error.hpp"
 
 #include "parse_options.hpp"

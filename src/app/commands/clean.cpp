@@ -9,7 +9,7 @@
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/mounts.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "publish/abandoned.hpp"

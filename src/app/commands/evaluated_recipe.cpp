@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "app/family/saved_type.hpp"
-#include "core/config_fields.hpp"
 #include "core/json.hpp"
+#include "core/names/config_fields.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
-#include "models/hub_tensors.hpp"
-#include "models/saved_form.hpp"
+#include "models/forms/hub_tensors.hpp"
+#include "models/forms/saved_form.hpp"
 #include "models/spellings.hpp"
 #include "models/symbols.hpp"
 #include "shardweld/error.hpp"

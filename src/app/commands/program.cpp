@@ -30,7 +30,7 @@
 #include "app/settings/command_table.hpp"
 #include "core/error_of.hpp"
 #include "core/path.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "mpi/comm.hpp"
 #include "process/process.hpp"

@@ -3,7 +3,7 @@
 #include <cerrno>
 
 #include "app/runtime/mounts.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "process/process.hpp"

@@ -4,7 +4,7 @@
 #include <array>
 #include <map>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {

@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
+#include "core/names/weight_map.hpp"
 #include "core/text.hpp"
-#include "core/weight_map.hpp"
 #include "formats/containers/gguf_header.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/recognise.hpp"

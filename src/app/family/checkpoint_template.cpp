@@ -10,7 +10,7 @@
 
 #include "adapters/separate.hpp"
 #include "app/survey/own_files.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/closed_world.hpp"
 #include "formats/recognise.hpp"

@@ -4,7 +4,7 @@
 #include "core/text.hpp"
 #include "models/class_name.hpp"
 #include "models/config_tree.hpp"
-#include "models/generated.hpp"
+#include "models/reading/generated.hpp"
 #include "models/symbols.hpp"
 #include "plan/bind/as_stored.hpp"
 #include "shardweld/error.hpp"

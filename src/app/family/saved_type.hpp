@@ -7,8 +7,8 @@
 
 #include "app/messages/warnings.hpp"
 #include "models/config.hpp"
+#include "models/forms/saved_form.hpp"
 #include "models/recipe.hpp"
-#include "models/saved_form.hpp"
 #include "plan/binding.hpp"
 
 namespace shardweld {

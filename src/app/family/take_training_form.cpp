@@ -6,7 +6,7 @@
 
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
-#include "models/training_form.hpp"
+#include "models/forms/training_form.hpp"
 #include "reshape/destination.hpp"
 #include "shardweld/error.hpp"
 

@@ -10,7 +10,7 @@
 #include "app/binding/untied.hpp"
 #include "models/config.hpp"
 #include "models/config_tree.hpp"
-#include "models/saved_form.hpp"
+#include "models/forms/saved_form.hpp"
 #include "plan/bind/trace.hpp"
 #include "shardweld/error.hpp"
 

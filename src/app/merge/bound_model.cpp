@@ -13,7 +13,7 @@
 #include "catalogue/catalogue.hpp"
 #include "core/text.hpp"
 #include "layout/patch.hpp"
-#include "models/written_form.hpp"
+#include "models/forms/written_form.hpp"
 #include "outputs/gguf.hpp"
 #include "plan/bind/dequantise.hpp"
 #include "plan/bind/quantise.hpp"

@@ -7,7 +7,7 @@
 
 #include "app/binding/untied.hpp"
 #include "app/compare/comparison.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "plan/bind/mixed.hpp"

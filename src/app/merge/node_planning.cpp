@@ -10,7 +10,7 @@
 
 #include "core/codec.hpp"
 #include "core/error_of.hpp"
-#include "core/shared_heap.hpp"
+#include "core/process/shared_heap.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "outputs/format.hpp"

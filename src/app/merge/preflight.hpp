@@ -8,7 +8,7 @@
 
 #include "app/report/run.hpp"
 #include "app/settings/job.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "publish/room.hpp"
 #include "publish/target.hpp"
 #include "shardweld/error.hpp"

@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 

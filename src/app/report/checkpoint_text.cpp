@@ -9,7 +9,7 @@
 
 #include "app/messages/table.hpp"
 #include "catalogue/catalogue.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {

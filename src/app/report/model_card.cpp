@@ -4,7 +4,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/names.hpp"
+#include "core/names/names.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {

@@ -15,7 +15,7 @@
 #include "app/messages/log.hpp"
 #include "app/runtime/version.hpp"
 #include "core/json.hpp"
-#include "core/names.hpp"
+#include "core/names/names.hpp"
 #include "core/redact.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"

@@ -8,7 +8,7 @@
 #include "app/runtime/stop.hpp"
 #include "app/settings/command_table.hpp"
 #include "core/error_of.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
 #include "publish/report_file.hpp"

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "core/shared_object.hpp"
+#include "core/process/shared_object.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "shardweld/error.hpp"

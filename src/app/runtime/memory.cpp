@@ -7,7 +7,7 @@
 
 #include <sys/mman.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "mpi/share.hpp"
 #include "outputs/format.hpp"

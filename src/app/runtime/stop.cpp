@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "app/settings/option_value.hpp"
-#include "core/stop_point.hpp"
-#include "core/system.hpp"
+#include "core/process/stop_point.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "mpi/free_run.hpp"
 #include "mpi/share.hpp"

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "core/fingerprint.hpp"
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "io/errno.hpp"
 #include "io/input_file.hpp"

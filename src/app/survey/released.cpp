@@ -7,7 +7,7 @@
 
 #include <sys/stat.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "process/process.hpp"
 #include "shardweld/error.hpp"

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "core/names/weight_map.hpp"
 #include "core/text.hpp"
-#include "core/weight_map.hpp"
 #include "formats/catalogue_words.hpp"
 #include "formats/hf/hf.hpp"
 #include "formats/registry.hpp"

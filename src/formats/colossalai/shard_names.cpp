@@ -1,6 +1,6 @@
 #include "shard_names.hpp"
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "formats/registry.hpp"
 
 namespace shardweld::formats::colossalai {

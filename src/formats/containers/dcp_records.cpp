@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/names.hpp"
+#include "core/names/names.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

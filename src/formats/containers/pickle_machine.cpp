@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "core/stop_point.hpp"
+#include "core/process/stop_point.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

@@ -6,7 +6,7 @@
 #include <set>
 
 #include "core/by_name.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/catalogue_words.hpp"
 #include "formats/shared/directory_listing.hpp"

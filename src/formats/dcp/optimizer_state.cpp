@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "core/in_context.hpp"
-#include "core/stop_point.hpp"
+#include "core/process/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/containers/safetensors_header.hpp"
 #include "formats/containers/torch_file.hpp"

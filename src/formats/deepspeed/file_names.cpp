@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "formats/registry.hpp"
 
 namespace shardweld::formats::deepspeed {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/in_context.hpp"
-#include "core/stop_point.hpp"
+#include "core/process/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/catalogue_words.hpp"
 #include "formats/containers/duplicate_names.hpp"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "core/in_context.hpp"
-#include "core/stop_point.hpp"
+#include "core/process/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/directory_listing.hpp"

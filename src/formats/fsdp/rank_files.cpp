@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "formats/registry.hpp"
 #include "formats/shared/hints.hpp"
 #include "io/whole_file.hpp"

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/in_context.hpp"
-#include "core/name_rules.hpp"
-#include "core/shared_object.hpp"
+#include "core/names/name_rules.hpp"
+#include "core/process/shared_object.hpp"
 #include "core/text.hpp"
 #include "formats/catalogue_words.hpp"
 #include "formats/registry.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "core/in_context.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/catalogue_words.hpp"
 #include "formats/containers/safetensors_header.hpp"

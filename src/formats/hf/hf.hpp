@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/index.hpp"
-#include "core/weight_map.hpp"
+#include "core/names/weight_map.hpp"
 #include "formats/catalogue_words.hpp"
 #include "formats/format.hpp"
 #include "formats/shared/directory_listing.hpp"

@@ -8,7 +8,7 @@
 
 #include "core/fingerprint.hpp"
 #include "core/json.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "core/yaml.hpp"
 #include "formats/shared/hints.hpp"

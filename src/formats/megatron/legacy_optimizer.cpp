@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/parameter_kind.hpp"
+#include "core/names/parameter_kind.hpp"
 #include "core/text.hpp"
 #include "formats/shared/assembler.hpp"
 #include "formats/shared/hints.hpp"

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/stop_point.hpp"
+#include "core/process/stop_point.hpp"
 #include "core/text.hpp"
 #include "formats/shared/adam.hpp"
 #include "formats/shared/assembler.hpp"

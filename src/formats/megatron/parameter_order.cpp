@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 
 namespace shardweld::formats::megatron {
 

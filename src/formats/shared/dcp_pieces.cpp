@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "core/fingerprint.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "formats/catalogue_words.hpp"
 #include "shardweld/error.hpp"

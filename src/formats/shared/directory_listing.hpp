@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/path.hpp"
 
 namespace shardweld::formats {

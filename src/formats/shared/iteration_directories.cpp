@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "core/json.hpp"
-#include "core/name_rules.hpp"
-#include "core/names.hpp"
+#include "core/names/name_rules.hpp"
+#include "core/names/names.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
+#include "core/names/wrapper_names.hpp"
 #include "core/text.hpp"
-#include "core/wrapper_names.hpp"
 #include "shardweld/error.hpp"
 
 #include "directory_listing.hpp"

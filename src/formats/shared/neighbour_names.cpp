@@ -5,7 +5,7 @@
 #include <system_error>
 #include <vector>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 

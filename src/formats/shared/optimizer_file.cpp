@@ -9,7 +9,7 @@
 
 #include "core/in_context.hpp"
 #include "core/json.hpp"
-#include "core/stop_point.hpp"
+#include "core/process/stop_point.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "io/whole_file.hpp"

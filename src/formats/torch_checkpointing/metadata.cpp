@@ -9,7 +9,7 @@
 
 #include "core/in_context.hpp"
 #include "core/json.hpp"
-#include "core/names.hpp"
+#include "core/names/names.hpp"
 #include "core/text.hpp"
 #include "formats/containers/pickle.hpp"
 #include "formats/containers/torch_storage.hpp"

@@ -6,7 +6,7 @@
 
 #include <mpi.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 #include "mpi/entry.hpp"
 #include "mpi/launch.hpp"
 #include "mpi/pulse.hpp"

@@ -4,7 +4,7 @@
 
 #include <dlfcn.h>
 
-#include "core/shared_object.hpp"
+#include "core/process/shared_object.hpp"
 #include "mpi/entry.hpp"
 
 namespace shardweld::mpi {

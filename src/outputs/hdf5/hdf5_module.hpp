@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "core/shared_object.hpp"
+#include "core/process/shared_object.hpp"
 #include "hdf5/abi.hpp"
 #include "outputs/output.hpp"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "outputs/output.hpp"
 #include "plan/plan.hpp"

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "models/pattern.hpp"
 

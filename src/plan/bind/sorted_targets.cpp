@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/natural_order.hpp"
+#include "core/names/natural_order.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::plan {

@@ -1,4 +1,4 @@
-#include "core/config_fields.hpp"
+#include "core/names/config_fields.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/name_rules.hpp"
+#include "core/names/name_rules.hpp"
 
 #include <algorithm>
 

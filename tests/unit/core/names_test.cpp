@@ -1,4 +1,4 @@
-#include "core/names.hpp"
+#include "core/names/names.hpp"
 
 #include <string>
 #include <string_view>

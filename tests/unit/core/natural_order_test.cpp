@@ -1,4 +1,4 @@
-#include "core/natural_order.hpp"
+#include "core/names/natural_order.hpp"
 
 #include <algorithm>
 #include <string>

@@ -1,6 +1,6 @@
 // Values that one process makes and others have: the same at the same address, whatever any of them
 // does with its own.
-#include "core/shared_heap.hpp"
+#include "core/process/shared_heap.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "core/shared_object.hpp"
+#include "core/process/shared_object.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "core/weight_map.hpp"
+#include "core/names/weight_map.hpp"
 
 #include <gtest/gtest.h>
 

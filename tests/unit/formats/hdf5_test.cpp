@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "catalogue/catalogue.hpp"
-#include "core/shared_object.hpp"
+#include "core/process/shared_object.hpp"
 #include "formats/hdf5/dataset.hpp"
 #include "formats/hdf5/lister.hpp"
 #include "formats/registry.hpp"

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/stop_point.hpp"
+#include "core/process/stop_point.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::formats {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/system.hpp"
+#include "core/process/system.hpp"
 
 namespace shardweld::io {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/lora_products.hpp"
+#include "models/reading/lora_products.hpp"
 #include "models/recipe.hpp"
 
 namespace shardweld::models {

@@ -1,8 +1,8 @@
-#include "models/saved_form.hpp"
+#include "models/forms/saved_form.hpp"
 
 #include <gtest/gtest.h>
 
-#include "models/generated.hpp"
+#include "models/reading/generated.hpp"
 
 #include "support.hpp"
 

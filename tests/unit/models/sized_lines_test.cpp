@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "models/declaration.hpp"
-#include "models/generated.hpp"
 #include "models/name_changes.hpp"
+#include "models/reading/declaration.hpp"
+#include "models/reading/generated.hpp"
 
 #include "support.hpp"
 

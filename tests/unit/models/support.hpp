@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "core/text.hpp"
-#include "models/hub_tensors.hpp"
+#include "models/forms/hub_tensors.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
 #include "shardweld/error.hpp"

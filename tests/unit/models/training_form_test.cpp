@@ -1,6 +1,6 @@
 // Which names a model is written with for training, held against checkpoints of the real
 // frameworks.
-#include "models/training_form.hpp"
+#include "models/forms/training_form.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -12,7 +12,7 @@
 #include "core/regex.hpp"
 #include "core/text.hpp"
 #include "formats/format.hpp"
-#include "models/kind_stacks.hpp"
+#include "models/forms/kind_stacks.hpp"
 #include "models/name_changes.hpp"
 #include "models/pattern.hpp"
 #include "support/temporary_directory.hpp"

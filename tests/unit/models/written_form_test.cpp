@@ -1,4 +1,4 @@
-#include "models/written_form.hpp"
+#include "models/forms/written_form.hpp"
 
 #include <algorithm>
 #include <map>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "models/hub_tensors.hpp"
+#include "models/forms/hub_tensors.hpp"
 #include "shardweld/error.hpp"
 
 namespace shardweld::models {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "core/config_fields.hpp"
-#include "core/name_rules.hpp"
+#include "core/names/config_fields.hpp"
+#include "core/names/name_rules.hpp"
 #include "core/text.hpp"
 #include "support/error_text.hpp"
 

@@ -1,0 +1,35 @@
+// The natural order of very many names, such as those of a million tensors in thousands of files.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "core/lists.hpp"
+
+namespace shardweld {
+
+/// The places of the names in natural order (natural_less). What stands in front of a name's first
+/// ':', a file mostly, is compared with that of others once for all names that have it, and so is
+/// what stands behind it.
+std::vector<std::size_t> natural_order(const std::vector<std::string_view>& names);
+
+/// Brings things into an order of their places, one after the other where they are: a second list
+/// of them may not fit into memory.
+template <typename Thing>
+void put_in_order(std::vector<Thing>& things, std::vector<std::size_t> order) {
+    for (const std::size_t begin : indices(order)) {
+        Thing first = std::move(things[begin]);
+        std::size_t at = begin;
+        while (order[at] != begin) {
+            const std::size_t next = std::exchange(order[at], at);
+            things[at] = std::move(things[next]);
+            at = next;
+        }
+        order[at] = at;
+        things[at] = std::move(first);
+    }
+}
+
+}  // namespace shardweld
