@@ -1,5 +1,6 @@
 #include "numeric/compare.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <complex>
 #include <cstdint>
@@ -137,6 +138,24 @@ TEST(Compare, finds_an_element_in_any_block_and_sums_parts_to_the_whole) {
         backward.add(first);
         EXPECT_EQ(forward, whole);
         EXPECT_EQ(backward, whole);
+    }
+}
+
+TEST(Compare, finds_in_blocks_what_it_finds_in_single_elements) {
+    // NaNs and infinities stand in some blocks only.
+    const std::vector<std::uint16_t> a = all_16_bit_patterns();
+    for (const std::size_t step : {1U, 77U, 4096U, 32768U}) {
+        std::vector<std::uint16_t> b = a;
+        std::ranges::rotate(b, b.begin() + static_cast<std::ptrdiff_t>(step));
+        for (const DType dtype : {DType::bf16, DType::f16}) {
+            Comparison singles;
+            for (std::size_t i = 0; i < a.size(); ++i) {
+                singles.add(compare(dtype, std::as_bytes(std::span(a).subspan(i, 1)),
+                                    std::as_bytes(std::span(b).subspan(i, 1)), {0.02, 1e-3},
+                                    static_cast<Index>(i)));
+            }
+            EXPECT_EQ(compare_all(dtype, a, b, {0.02, 1e-3}), singles) << step;
+        }
     }
 }
 
