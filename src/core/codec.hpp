@@ -18,6 +18,7 @@
 #include "optional_box.hpp"
 #include "path.hpp"
 #include "shared_text.hpp"
+#include "shared_value.hpp"
 
 namespace shardweld {
 
@@ -124,6 +125,7 @@ class ByteWriter {
     }
     void put(SharedText text) { put(text.text()); }
     void put(const fs::path& path) { put(path.native()); }
+    void put(const SharedValue<std::string>& text) { put(text.value()); }
     template <typename A, typename B>
     void put(const std::pair<A, B>& pair) {
         put(pair.first);
@@ -215,6 +217,7 @@ class ByteReader {
     }
     void read(SharedText& text) { text = get<std::string>(); }
     void read(fs::path& path) { path = get<std::string>(); }
+    void read(SharedValue<std::string>& text) { text = get<std::string>(); }
     template <typename A, typename B>
     void read(std::pair<A, B>& pair) {
         read(pair.first);

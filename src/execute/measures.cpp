@@ -174,7 +174,8 @@ void set_divisors(plan::Plan& plan, const std::vector<float>& largest,
         if (divisor != nullptr) {
             plan::Encode& how = *target.encode;
             how.global = divisor(of_share[how.share], how.weight);
-            std::memcpy(target.beside.back().literal.data(), &how.global, sizeof(how.global));
+            std::memcpy(target.beside.own().back().literal.own().data(), &how.global,
+                        sizeof(how.global));
         }
     }
 }

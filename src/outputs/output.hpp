@@ -10,6 +10,7 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "core/shared_value.hpp"
 #include "numeric/encoding.hpp"
 
 namespace shardweld::outputs {
@@ -20,7 +21,7 @@ class OutputFormat;
 struct OutputTensor {
     std::string_view name;  ///< lent by whose it is, and zero-terminated
     DType dtype = DType::f32;
-    std::vector<Index> shape;
+    SharedList<Index> shape;
     /// Elements of one strip, where the tensor is made strip by strip together with another; else
     /// 0.
     Index strip = 0;

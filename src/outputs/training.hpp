@@ -10,6 +10,7 @@
 
 #include "core/index.hpp"
 #include "core/shared_text.hpp"
+#include "core/shared_value.hpp"
 
 #include "format.hpp"
 
@@ -23,10 +24,10 @@ struct TrainingTensor {
     /// with dots to its key; tensors of one key are chunks of one. Where one has several,
     /// planner_data tells the paths of all, as torch's own planner does. None: the file is the
     /// tensor.
-    std::vector<SharedText> path;
-    std::vector<Index> whole;  ///< shape of the whole tensor; of rank files without a mesh not told
+    SharedList<SharedText> path;
+    SharedList<Index> whole;  ///< shape of the whole tensor; of rank files without a mesh not told
     /// dcp: of the box in it; its extents are the written tensor's shape.
-    std::vector<Index> offsets;
+    SharedList<Index> offsets;
     bool is_plain = false;  ///< among DTensors a plain tensor: a buffer, whole on every rank
     Index order = 0;        ///< in its file; those of one stand as they come
 };
@@ -80,7 +81,7 @@ struct TrainingSave {
     /// are in `object_paths`.
     std::map<std::string, PlainValue> bare_objects = {};
     /// Elements of paths that are decimal numbers are numbers.
-    std::map<std::string, std::vector<SharedText>> object_paths = {};
+    std::map<std::string, SharedList<SharedText>> object_paths = {};
     /// No DCP: keys of the dictionary of this name, which lies at the top, are numbers.
     std::string numbered = {};
     std::map<std::string, std::string> archives =

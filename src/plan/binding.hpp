@@ -14,6 +14,7 @@
 #include "core/index.hpp"
 #include "core/lists.hpp"
 #include "core/optional_box.hpp"
+#include "core/shared_value.hpp"
 #include "layout/copy.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
@@ -211,8 +212,8 @@ inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
 struct WrittenTensor {
     std::string name;          ///< hub name
     DType dtype = DType::f32;  ///< as it is written
-    std::vector<Index> shape;
-    ByteBuffer literal = {};  ///< its bytes, where it is made of nothing stored
+    SharedList<Index> shape;
+    SharedList<std::byte> literal = {};  ///< its bytes, where it is made of nothing stored
 
     static constexpr auto tensor_fields = [](auto& self) {
         return std::tie(self.name, self.dtype, self.shape, self.literal);
@@ -227,29 +228,31 @@ struct WrittenTensor {
 /// it, its outputs. The target itself is the first output; `beside` it are the scales that are made
 /// with codes, and behind these what is made of nothing stored, such as a shape or a divisor.
 struct Target : WrittenTensor {
-    DType stored = DType::f32;           ///< as the checkpoint holds it
-    Index add = 0;                       ///< added in fp32, rounded once
-    std::vector<Operand> operands = {};  ///< cover every element exactly once, but for `zeros`
-    std::vector<Operand> replicas = {};  ///< hold some elements again: compared, never written
-    std::vector<WrittenTensor> beside = {};
+    DType stored = DType::f32;          ///< as the checkpoint holds it
+    Index add = 0;                      ///< added in fp32, rounded once
+    SharedList<Operand> operands = {};  ///< cover every element exactly once, but for `zeros`
+    SharedList<Operand> replicas = {};  ///< hold some elements again: compared, never written
+    SharedList<WrittenTensor> beside = {};
     /// The stored tensor all elements come from; "" if there are several, and of pieces.
-    std::string source = {};
-    std::string file = {};                ///< the file it has to lie in; "": one of the model's own
-    OptionalBox<Fold> fold = {};          ///< changes it on the way
-    std::vector<FoldedPart> folded = {};  ///< or parts of it, each by a weight's fold
-    std::vector<DecodedPart> decoded = {};  ///< or all of it is made of codes, part by part
+    SharedValue<std::string> source = {};
+    SharedValue<std::string> file = {};  ///< the file it has to lie in; "": one of the model's own
+    OptionalBox<Fold> fold = {};         ///< changes it on the way
+    SharedList<FoldedPart> folded = {};  ///< or parts of it, each by a weight's fold
+    SharedList<DecodedPart> decoded = {};  ///< or all of it is made of codes, part by part
     OptionalBox<Mix> mix = {};  ///< it is made of several: operands of each cover it once
     OptionalBox<Encode> encode = {};
     OptionalBox<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
     Index strip = 0;  ///< elements that are made at once, where another output is made with it
-    bool is_kept = false;  ///< written as it is stored, whatever --dtype says
-    std::vector<LogicalPatch> logical_patches =
-        {};                                 ///< what it holds of the model, where it is asked for
-    std::vector<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
-    bool is_copy = false;                   ///< the model's elements are those of another target
+    bool is_kept = false;     ///< written as it is stored, whatever --dtype says
+    std::uint32_t piece = 0;  ///< the number of the piece of a training checkpoint that it is
+    SharedList<LogicalPatch> logical_patches =
+        {};                                ///< what it holds of the model, where it is asked for
+    SharedList<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
+    bool is_copy = false;                  ///< the model's elements are those of another target
     bool is_second_name = false;  ///< a copy of another tensor: a tied head, of the embedding
-    std::string state = {};       ///< of the optimizer, that it holds of a weight; "": the weight
+    SharedValue<std::string> state =
+        {};  ///< of the optimizer, that it holds of a weight; "": the weight
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {

@@ -9,7 +9,9 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "core/optional_box.hpp"
 #include "core/shared_text.hpp"
+#include "core/shared_value.hpp"
 #include "core/text.hpp"
 #include "layout/box.hpp"
 #include "models/recipe.hpp"
@@ -19,11 +21,11 @@ namespace shardweld::plan {
 /// A box of a tensor in one place of a training checkpoint.
 struct TensorPiece {
     SharedText file;  ///< below the output's directory; "": settled by the sizes of all pieces
-    std::vector<SharedText> path;  ///< keys that lead to it in the file, its own name last
-    layout::Box box;               ///< of the whole tensor
-    Index stack = 0;               ///< its tensor holds so many: `box` begins with which one it is
-    bool is_copy = false;          ///< another piece holds these elements too: they count once
-    bool is_plain = false;         ///< no DTensor among DTensors: a buffer, whole on every rank
+    SharedList<SharedText> path;  ///< keys that lead to it in the file, its own name last
+    layout::Box box;              ///< of the whole tensor
+    Index stack = 0;              ///< its tensor holds so many: `box` begins with which one it is
+    bool is_copy = false;         ///< another piece holds these elements too: they count once
+    bool is_plain = false;        ///< no DTensor among DTensors: a buffer, whole on every rank
 
     /// Where its elements lie, row-major, in the checkpoint that is the template of this one.
     struct InTemplate {
@@ -32,7 +34,8 @@ struct TensorPiece {
         DType dtype = DType::f32;
     };
     /// It is written in the template's type; its padding is the template's, if nothing is cast.
-    std::optional<InTemplate> in_template = {};
+    OptionalBox<InTemplate> in_template = {};
+    std::uint32_t number = 0;  ///< among all that the form was asked for, from 1; 0: not counted
     std::uint32_t target = 0;  ///< which one it is, once all are bound and in their order
 };
 

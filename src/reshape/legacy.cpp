@@ -91,7 +91,7 @@ class LegacyPieces {
         std::vector<TensorPiece> pieces;
         std::set<Index> held;  // ranks of those that cut the tensor, whose parts a file has
         for (const StageTensor& at : stages_of(line, local)) {
-            const std::vector<SharedText> path = {model_key(*at.stage), at.name};
+            const SharedList<SharedText> path = {model_key(*at.stage), at.name};
             const std::size_t first_file = static_cast<std::size_t>(at.stage->rank) * pairs_.size();
             for (const std::size_t i : indices(pairs_)) {
                 const RankPair& pair = pairs_[i];

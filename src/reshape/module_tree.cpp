@@ -38,10 +38,11 @@ std::vector<TensorPiece> fsdp_pieces(const Destination& to, const std::vector<Sh
                                      const std::vector<Index>& shape) {
     const Index shards = to.world / to.ddp;
     const bool is_cut = is_sharded(line, shape);
+    const SharedList<SharedText> path{name};
     std::vector<TensorPiece> pieces;
     for (const SharedText file : files) {
         const auto rank = static_cast<Index>(pieces.size());
-        TensorPiece piece{file, {name}, layout::whole_box(shape)};
+        TensorPiece piece{file, path, layout::whole_box(shape)};
         if (is_cut) {
             piece.box[0] = rows_of_rank(shape[0], rank % shards, shards);
         }
@@ -94,7 +95,7 @@ void add_optimizer(const Destination& to, const std::vector<Parameter>& paramete
         auto* const number = find_value(numbers, is_weight ? tensor.path[0] : tensor.path[1]);
         tensor.order = number == nullptr ? std::ssize(numbers) : *number;
         if (!is_weight) {
-            tensor.path[1] = std::to_string(tensor.order);
+            tensor.path.own()[1] = std::to_string(tensor.order);
         }
     }
     const auto add_files = [&](const char* kind, const outputs::PlainValue& value) {
@@ -141,10 +142,10 @@ std::vector<TensorPiece> dcp_pieces(Index world, const models::Line& line, const
 /// Groups as torch's planner flattens them: an object for each setting.
 void add_groups(const std::vector<ParameterGroup>& groups, outputs::TrainingSave& save) {
     const auto add = [&](std::size_t group, const std::string& name, outputs::PlainValue value) {
-        std::vector<SharedText> path = {"optim", "param_groups", std::to_string(group), name};
+        const SharedList<SharedText> path = {"optim", "param_groups", std::to_string(group), name};
         const std::string key = joined(path, ".");
         save.bare_objects[key] = std::move(value);
-        save.object_paths[key] = std::move(path);
+        save.object_paths[key] = path;
     };
     for (const std::size_t i : indices(groups)) {
         for (const auto& [name, stated] : groups[i].settings) {
@@ -169,7 +170,7 @@ outputs::TrainingSave dcp_save(std::vector<PlacedTensor> placed,
 
 /// A scalar of its own in the dictionary of the parameter's states.
 TensorPiece step_piece(TensorPiece moment) {
-    moment.path.back() = kStep;
+    moment.path.own().back() = kStep;
     moment.box = {};
     moment.is_plain = true;
     return moment;

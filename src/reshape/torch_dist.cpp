@@ -271,7 +271,8 @@ Arrangement torch_dist_arrangement(const Destination& destination, const models:
         return pieces;
     };
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
-        piece.path.back() = std::string(kStates) + state + "." + piece.path.back().text();
+        SharedText& name = piece.path.own().back();
+        name = std::string(kStates) + state + "." + name.text();
     };
     arrangement.lost = [](const OptimizerToWrite& optimizer, const std::vector<Parameter>&) {
         return lost_in_megatron(optimizer);

@@ -89,7 +89,7 @@ void merge_changed(Sample& sample, const test::Way& way, const ChangeOperands& c
     plan::Plan plan = plan::make_plan(
         std::move(targets), sample.files(),
         plan::Visibility::everywhere(mpi::world().size(), sample.files().size()), choice);
-    change(std::ranges::find(plan.targets, "large_d", &plan::Target::name)->operands);
+    change(std::ranges::find(plan.targets, "large_d", &plan::Target::name)->operands.own());
     execute::Result result;
     (void)sample.merge(plan, result);
 }
@@ -299,8 +299,8 @@ TEST(Run, finds_a_replica_that_differs) {
     sample.write_files();
     auto targets = sample.targets();
     targets[0].replicas.push_back(targets[0].operands[0]);
-    targets[0].replicas[0].file = 1;
-    targets[0].replicas[0].base = copy_at;
+    targets[0].replicas.own()[0].file = 1;
+    targets[0].replicas.own()[0].base = copy_at;
     for (const auto& [strategy, is_ahead] : kWays) {
         plan::JobPlan choice;
         choice.strategy = strategy;

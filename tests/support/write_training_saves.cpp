@@ -19,9 +19,9 @@ nlohmann::json listed(const MadeSave& made) {
         all.push_back({{"file", place.file.text()},
                        {"path", std::vector<std::string>(place.path.begin(), place.path.end())},
                        {"dtype", torch_name(tensor.dtype)},
-                       {"shape", tensor.shape},
-                       {"whole", place.is_plain ? std::vector<Index>() : place.whole},
-                       {"offsets", place.offsets},
+                       {"shape", tensor.shape.items()},
+                       {"whole", (place.is_plain ? SharedList<Index>() : place.whole).items()},
+                       {"offsets", place.offsets.items()},
                        {"bytes", std::vector<int>()}});
         for (const std::byte byte : bytes) {
             all.back()["bytes"].push_back(static_cast<int>(byte));

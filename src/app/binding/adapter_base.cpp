@@ -118,7 +118,7 @@ void require_base_of(const std::vector<adapters::Module>& modules,
     }
     std::map<std::string, const plan::Target*> by_source;
     for (const plan::Target& target : model.binding.targets) {
-        by_source.emplace(target.source, &target);
+        by_source.emplace(target.source.value(), &target);
     }
     std::set<std::string> held = collect_set(
         base_names, [&](const std::string& name) { return plan::renamed(*model.recipe, name); });

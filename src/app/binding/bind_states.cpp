@@ -225,8 +225,8 @@ class StateBinder {
         each_master([&](Target& weight, Target& master) {
             if (!is_own_) {
                 std::swap(weight.operands, master.operands);
-                append_all(weight.replicas, std::move(master.operands));
-                for (plan::Operand& replica : weight.replicas) {
+                weight.replicas.append(master.operands);
+                for (plan::Operand& replica : weight.replicas.own()) {
                     replica.own_type = weight.stored;
                 }
             }

@@ -131,7 +131,7 @@ class TensorCutter {
         const Index down = is_swapped ? 1 : target.shape[1];  // from a row to the next
         const Index right = is_swapped ? target.shape[0] : 1;
         if (is_swapped) {
-            std::swap(target.shape[0], target.shape[1]);
+            std::ranges::reverse(target.shape.own());
         }
         Index slot = 0;
         Index last = -1;

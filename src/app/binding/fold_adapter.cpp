@@ -48,7 +48,7 @@ void take_uses(const std::map<std::string, FactorUse>& uses, const plan::Targets
     std::map<std::string_view, const plan::Target*> by_name;  // the recipe's
     for (const plan::Target& target : targets) {
         by_name.emplace(target.name, &target);
-        by_name.emplace(target.source, &target);
+        by_name.emplace(target.source.value(), &target);
     }
     for (const std::size_t i : indices(modules)) {
         auto* const use = find_value(uses, modules[i].path);

@@ -42,7 +42,7 @@ plan::Target copied(const plan::TensorPiece& piece, const std::string& name) {
     plan::Target target;
     target.name = name;
     target.source = piece.path.back();
-    std::ranges::transform(piece.box, std::back_inserter(target.shape), &layout::Range::extent);
+    target.shape = collect_list(piece.box, &layout::Range::extent);
     target.stored = target.dtype = piece.in_template->dtype;
     target.is_kept = true;
     target.is_copy = piece.is_copy;
@@ -83,7 +83,7 @@ plan::Targets gaps_in(std::uint32_t file, const outputs::PlacedFile& source,
         piece.file = source.name;
         piece.path = {"[" + std::to_string(from) + ", " + std::to_string(end) + ")"};
         piece.box.push_back({0, static_cast<Index>(size)});
-        piece.in_template = {file, from, DType::u8};
+        piece.in_template = plan::TensorPiece::InTemplate{file, from, DType::u8};
         gaps.push_back(copied(piece, plan::piece_name(piece)));
     };
     for (const auto& [at, size] : spans) {
@@ -236,7 +236,7 @@ void TemplateForm::add(const plan::NamedTensor& named) {
                                                ? plan::corner_text(place.piece.box)
                                                : std::string())};
         place.piece.is_copy = piece.replica != 0;
-        place.piece.in_template = {piece.file, begin, tensor.dtype};
+        place.piece.in_template = plan::TensorPiece::InTemplate{piece.file, begin, tensor.dtype};
         place.is_dense = is_dense;
         entry.places.push_back(std::move(place));
     }

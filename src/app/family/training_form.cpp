@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <iterator>
 #include <span>
-#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
@@ -20,9 +19,10 @@ namespace shardweld::app {
 
 namespace {
 
-std::unordered_set<std::string_view> target_names(const std::vector<plan::Target>& targets) {
-    const auto names = collect_list<std::string_view>(targets, &plan::Target::name);
-    return {names.begin(), names.end()};
+/// The numbers of the pieces that targets are.
+std::unordered_set<std::uint32_t> pieces_of(const std::vector<plan::Target>& targets) {
+    const auto numbers = collect_list(targets, &plan::Target::piece);
+    return {numbers.begin(), numbers.end()};
 }
 
 }  // namespace
@@ -34,6 +34,7 @@ bool is_megatron(const reshape::Destination& to) {
 struct TrainingForm::State {
     reshape::Arrangement arrangement;
     std::vector<reshape::PlacedTensor> placed = {};  ///< as often as binding asked for it
+    std::uint32_t n_pieces = 0;                      ///< of all of these
 };
 
 TrainingForm::TrainingForm(const reshape::Destination& to,
@@ -62,6 +63,9 @@ plan::PiecesOf TrainingForm::noted_pieces(const std::string& state) const {
                 all->arrangement.in_state(state, piece);
             }
         }
+        for (plan::TensorPiece& piece : pieces) {
+            piece.number = ++all->n_pieces;
+        }
         placed.pieces = pieces;
         all->placed.push_back(std::move(placed));
         return pieces;
@@ -81,7 +85,7 @@ plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
 
 std::vector<plan::Target> TrainingForm::steps(double step,
                                               const std::vector<plan::Target>& states) const {
-    const std::unordered_set<std::string_view> names = target_names(states);
+    const std::unordered_set<std::uint32_t> written = pieces_of(states);
     std::vector<plan::Target> targets;
     if (state_ == nullptr || !state_->arrangement.step_beside) {
         return targets;
@@ -96,12 +100,12 @@ std::vector<plan::Target> TrainingForm::steps(double step,
     std::map<std::string, reshape::PlacedTensor> added;  // by the moment's name
     for (const reshape::PlacedTensor& moments : state_->placed) {
         for (const plan::TensorPiece& moment : moments.pieces) {
-            const std::string name = plan::piece_name(moment);
-            const auto piece = moments.state == catalogue::kMoment && names.contains(name)
-                                   ? state_->arrangement.step_beside(moment)
-                                   : std::nullopt;
+            const auto piece =
+                moments.state == catalogue::kMoment && written.contains(moment.number)
+                    ? state_->arrangement.step_beside(moment)
+                    : std::nullopt;
             if (piece) {
-                added[name] = {{}, {*piece}, reshape::kStep, moments.weight};
+                added[plan::piece_name(moment)] = {{}, {*piece}, reshape::kStep, moments.weight};
             }
         }
     }
@@ -110,6 +114,7 @@ std::vector<plan::Target> TrainingForm::steps(double step,
                                                1, std::as_bytes(std::span(&value, 1))));
         targets.back().shape.clear();
         targets.back().state = reshape::kStep;
+        targets.back().piece = step_of.pieces.front().number = ++state_->n_pieces;
         state_->placed.push_back(std::move(step_of));
     }
     return targets;
@@ -120,9 +125,9 @@ std::vector<reshape::Parameter> TrainingForm::parameters(
     if (state_ == nullptr) {
         return {};
     }
-    const std::unordered_set<std::string_view> names = target_names(states);
+    const std::unordered_set<std::uint32_t> numbers = pieces_of(states);
     const auto is_state = [&](const plan::TensorPiece& piece) {
-        return names.contains(plan::piece_name(piece));
+        return numbers.contains(piece.number);
     };
     std::vector<reshape::PlacedTensor> written;
     for (const reshape::PlacedTensor& tensor : state_->placed) {
@@ -172,19 +177,20 @@ namespace {
 
 /// Leaves one piece for each target, a copy if that is one: optional tensors that are not stored
 /// have none, and of several checkpoints each asked for them.
-void bind_pieces(const std::vector<plan::Target>& targets,
+void bind_pieces(const std::vector<plan::Target>& targets, std::uint32_t n_pieces,
                  std::vector<reshape::PlacedTensor>& placed) {
-    std::unordered_map<std::string_view, std::uint32_t> named;
+    constexpr std::uint32_t kNone = ~std::uint32_t{0};
+    std::vector<std::uint32_t> target_of(n_pieces + std::size_t{1}, kNone);
     for (std::uint32_t i = 0; i < targets.size(); ++i) {
-        named.emplace(targets[i].name, i);
+        target_of.at(targets[i].piece) = i;
     }
     for (reshape::PlacedTensor& tensor : placed) {
-        for (plan::TensorPiece& piece : std::exchange(tensor.pieces, {})) {
-            if (const auto target = named.extract(plan::piece_name(piece))) {
-                piece.target = target.mapped();
-                piece.is_copy = targets[piece.target].is_copy;
-                tensor.pieces.push_back(std::move(piece));
-            }
+        std::erase_if(tensor.pieces, [&](plan::TensorPiece& piece) {
+            piece.target = target_of.at(piece.number);
+            return piece.target == kNone;
+        });
+        for (plan::TensorPiece& piece : tensor.pieces) {
+            piece.is_copy = targets[piece.target].is_copy;
         }
     }
     std::erase_if(placed,
@@ -199,7 +205,7 @@ std::shared_ptr<const outputs::OutputFormat> TrainingForm::format(
         return like_->format(binding);
     }
     std::vector<reshape::PlacedTensor> placed = std::exchange(state_->placed, {});
-    bind_pieces(binding.targets, placed);
+    bind_pieces(binding.targets, state_->n_pieces, placed);
     return outputs::training_format_of(state_->arrangement.save(std::move(placed), optimizer));
 }
 

@@ -21,7 +21,7 @@ using plan::Target;
 constexpr Index kFewSigns = 64;
 
 bool is_moment(const Target& target) {
-    return target.state == kMoment || target.state == kSquaredMoment;
+    return target.state.value() == kMoment || target.state.value() == kSquaredMoment;
 }
 
 /// The text behind the first of the beginnings that it has.
@@ -52,12 +52,12 @@ std::string_view parameter_of(const Target& target) {
         return without_beginning(name, {"zero/"});
     }
     name = colon == std::string_view::npos ? name : name.substr(colon + 1);
-    const std::string end = "." + target.state;
+    const std::string end = "." + target.state.value();
     if (name.ends_with(end)) {
         return without_beginning(name.substr(0, name.size() - end.size()),
                                  {"optim.state.", "state."});
     }
-    return without_beginning(name, {"optimizer.state." + target.state + "."});
+    return without_beginning(name, {"optimizer.state." + target.state.value() + "."});
 }
 
 /// By parameter, whether its moments of one kind hold nothing but zeros.
@@ -66,7 +66,7 @@ std::map<std::string_view, bool> zeros_of(std::string_view state, const plan::Pl
     std::map<std::string_view, bool> zeros;
     for (std::uint32_t at = 0; at < plan.tensors.size(); ++at) {
         const Target& target = plan.target_of(at);
-        if (target.state != state || target.n_zeros() >= target.volume()) {
+        if (target.state.value() != state || target.n_zeros() >= target.volume()) {
             continue;
         }
         auto* const found = find_value(census, at);
@@ -99,7 +99,7 @@ void require_squares(const plan::Plan& plan, const std::map<std::uint32_t, Index
 }  // namespace
 
 std::string state_text(const Target& state) {
-    return state.state + " of " + std::string(parameter_of(state));
+    return state.state.value() + " of " + std::string(parameter_of(state));
 }
 
 std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& census) {
@@ -107,7 +107,7 @@ std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& cens
     CensusByTensor of_states;
     for (const auto& [at, found] : census) {
         const Target& target = plan.target_of(at);
-        if (target.state.empty() || (is_moment(target) && !found.has_nonzero)) {
+        if (target.state.value().empty() || (is_moment(target) && !found.has_nonzero)) {
             continue;
         }
         Target& shown = states.emplace_back();

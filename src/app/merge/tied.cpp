@@ -91,7 +91,7 @@ std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
 void drop_copies(plan::Binding& binding) {
     // From the last on: a target's later pairs have later replicas.
     for (auto pair = binding.same.rbegin(); pair != binding.same.rend(); ++pair) {
-        auto& replicas = binding.targets[pair->target].replicas;
+        auto& replicas = binding.targets[pair->target].replicas.own();
         const auto first = replicas.begin() + static_cast<std::ptrdiff_t>(pair->first_replica);
         replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair->count));
     }

@@ -64,7 +64,8 @@ class HeaderText {
 
 /// The extents of a tensor's values, the fastest first.
 std::vector<Index> dims_of(const OutputTensor& tensor, const EncodingFacts& facts) {
-    std::vector<Index> dims(tensor.shape.rbegin(), tensor.shape.rend());
+    std::vector<Index> dims = tensor.shape;
+    std::ranges::reverse(dims);
     const auto block = static_cast<Index>(facts.block_bytes / size_of(facts.codes));
     if (!dims.empty()) {
         dims.front() = dims.front() / block * facts.tile_columns;

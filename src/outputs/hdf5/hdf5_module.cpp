@@ -56,7 +56,7 @@ Hdf5Module::Structure Hdf5Module::make(const PlacedFile& file, const OutputTenso
     std::vector<shardweld_hdf5_tensor> datasets;
     for (const std::size_t at : indices(dtypes)) {
         const OutputTensor& tensor = tensors[file.tensors[at]];
-        datasets.push_back({tensor.name.data(), dtypes[at].c_str(), tensor.shape.data(),
+        datasets.push_back({tensor.name.data(), dtypes[at].c_str(), tensor.shape.items().data(),
                             static_cast<std::int32_t>(tensor.shape.size())});
     }
     const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), kConfigDataset,

@@ -93,7 +93,7 @@ void put_storage(PickleWriter& out, const DcpContent& content) {
 void put_path(PickleWriter& out, const DcpContent& content, const std::string& key) {
     auto* const path = find_value(content.paths, key);
     out.text(key).op(PickleOp::mark);
-    for (const std::string& name : path == nullptr ? std::vector{SharedText(key)} : *path) {
+    for (const std::string& name : path == nullptr ? SharedList<SharedText>{key} : *path) {
         if (const auto number = parse_index(name)) {
             out.integer(*number);
         } else {

@@ -10,6 +10,7 @@
 #include "core/dtype.hpp"
 #include "core/index.hpp"
 #include "core/shared_text.hpp"
+#include "core/shared_value.hpp"
 
 namespace shardweld::outputs::torch {
 
@@ -38,7 +39,7 @@ struct DcpContent {
     std::map<std::string, DcpPlace> objects;
     /// The names that a key is made of, where they are several. If any key has several,
     /// planner_data tells those of all keys.
-    std::map<std::string, std::vector<SharedText>> paths = {};
+    std::map<std::string, SharedList<SharedText>> paths = {};
 
     void merge(DcpContent other);
 };

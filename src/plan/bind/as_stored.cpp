@@ -30,7 +30,7 @@ Target target_of_box(const catalogue::Tensor& tensor, std::string name, const la
     Target target;
     target.name = std::move(name);
     target.source = tensor.name;
-    std::ranges::transform(box, std::back_inserter(target.shape), &layout::Range::extent);
+    target.shape = collect_list(box, &layout::Range::extent);
     target.stored = tensor.dtype;
     const DType own = tensor.written_as.value_or(tensor.dtype);
     target.is_kept = any_glob_matches(options.kept, tensor.name);
@@ -129,6 +129,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
             Target target = target_of_box(tensor, options.pieces ? piece_name(piece) : tensor.name,
                                           piece.box, options);
             target.is_copy = piece.is_copy;
+            target.piece = piece.number;
             make_like(piece.in_template, target);
             add_target(std::move(target), presumed.contains(tensor.name), tensor.name, binding);
         }
@@ -163,7 +164,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
     }
 }
 
-void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target& target) {
+void make_like(const OptionalBox<TensorPiece::InTemplate>& in_template, Target& target) {
     if (!in_template) {
         return;
     }

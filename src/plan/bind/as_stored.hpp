@@ -25,7 +25,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
 
 /// Gives a target, whose elements are counted, its type in the template, and the padding there.
 /// Error(mismatch) where no cast leads from what is stored to that type.
-void make_like(const std::optional<TensorPiece::InTemplate>& in_template, Target& target);
+void make_like(const OptionalBox<TensorPiece::InTemplate>& in_template, Target& target);
 
 /// How `parts`, each inside the box of `wanted`, cover it: exact, gap or overlap.
 /// Error(unsupported) naming `name` when there are too many parts to compare.

@@ -78,12 +78,11 @@ void require_addable(const MixInput& input) {
 }
 
 /// Puts the operands of a input's target behind the others', as those of its term.
-void append(std::vector<Operand>& all, std::vector<Operand>& more, std::size_t term) {
-    for (Operand& operand : more) {
-        operand.term = static_cast<std::uint32_t>(term);
-        all.push_back(std::move(operand));
+void append(std::vector<Operand>& all, SharedList<Operand>& more, std::size_t term) {
+    for (const Operand& operand : std::exchange(more, {})) {
+        all.push_back(operand);
+        all.back().term = static_cast<std::uint32_t>(term);
     }
-    more = {};
 }
 
 /// The target whose own elements are those of `parts[lead]`, as a mix of all.
@@ -194,7 +193,7 @@ Binding mixed(std::vector<MixInput> inputs, MixKind kind, std::size_t lead) {
         Target one = equal(parts, lead, copies, all.ledger);
         all.same.push_back({one.name, all.targets.size(), one.replicas.size(), copies.size(),
                             SamePair::Why::averaged});
-        append_all(one.replicas, std::move(copies));
+        one.replicas.append(std::move(copies));
         all.targets.push_back(std::move(one));
     }
     return all;

@@ -209,8 +209,9 @@ class WeightQuantiser {
                             facts_.code_columns(facts_.tile_columns)};
         }
         if (matrices.n > 1 || is_turned()) {
-            target.shape.insert(target.shape.begin(), matrices.n);
-            scales.shape.insert(scales.shape.begin(), matrices.n);
+            for (auto* const shape : {&target.shape.own(), &scales.shape.own()}) {
+                shape->insert(shape->begin(), matrices.n);
+            }
         }
         target.dtype = facts_.codes;
         target.encode = how;
@@ -253,7 +254,7 @@ class WeightQuantiser {
 }  // namespace
 
 WrittenTensor constant(std::string name, DType dtype, Index n, ByteView bytes) {
-    return {std::move(name), dtype, {n}, {bytes.begin(), bytes.end()}};
+    return {std::move(name), dtype, {n}, std::vector(bytes.begin(), bytes.end())};
 }
 
 Target literal_target(std::string name, DType dtype, Index n, ByteView bytes) {

@@ -49,7 +49,7 @@ void make_blocks(Target& target, Encoding encoding) {
     target.encode = how;
     target.dtype = facts.codes;
     if (!target.shape.empty()) {
-        target.shape.back() = facts.code_columns(columns);
+        target.shape.own().back() = facts.code_columns(columns);
     }
 }
 

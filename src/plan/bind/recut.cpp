@@ -96,10 +96,10 @@ class Recutter {
         : model_(model), first_file_(first_file) {}
 
     void recut(Target& piece) {
-        std::vector<Operand> bound = std::exchange(piece.operands, {});
+        const SharedList<Operand> bound = std::exchange(piece.operands, {});
         piece.replicas.clear();
         bool is_first = true;
-        for (Operand& operand : bound) {
+        for (const Operand& operand : bound) {
             if (operand.file < first_file_) {
                 piece.operands.push_back(operand);  // padding of a template
                 continue;
@@ -138,9 +138,9 @@ class Recutter {
             whole.decode
                 ? codes_taken(*whole.decode, copy, is_alone && whole.dtype == piece.dtype, piece)
                 : taken_by(copy, whole.shape);
-        add_operands(operands_of(at, taken.shape), taken.boxes, piece.operands);
+        piece.operands.append(operands_in(operands_of(at, taken.shape), taken.boxes));
         if (!piece.is_copy) {
-            add_operands(boxes_of(whole.replicas, taken.shape), taken.boxes, piece.replicas);
+            piece.replicas.append(operands_in(boxes_of(whole.replicas, taken.shape), taken.boxes));
         }
         if (whole.fold) {
             piece.folded.push_back({*whole.fold, whole.dtype, copy});
@@ -192,13 +192,15 @@ class Recutter {
         }
     }
 
-    static void add_operands(const std::vector<Boxes>& stored,
-                             const std::vector<layout::Patch>& wanted, std::vector<Operand>& out) {
+    static std::vector<Operand> operands_in(const std::vector<Boxes>& stored,
+                                            const std::vector<layout::Patch>& wanted) {
+        std::vector<Operand> found;
         for (const Boxes& one : stored) {
             for (const layout::Patch& from : one.patches) {
-                add_overlaps(*one.operand, from, wanted, out);
+                add_overlaps(*one.operand, from, wanted, found);
             }
         }
+        return found;
     }
 
     static void add_overlaps(const Operand& operand, const layout::Patch& from,

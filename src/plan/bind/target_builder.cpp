@@ -73,7 +73,7 @@ class TargetBuilder {
         for (const TensorPiece& piece : options_.pieces(*hub.line, hub.captures, bound.shape())) {
             const auto [same, is_new] = built.emplace(numbers_of(piece.box), n_targets());
             if (!is_new && piece.is_copy && !piece.in_template) {
-                add_copy(hub, same->second, piece_name(piece));
+                add_copy(hub, same->second, piece);
                 continue;
             }
             lowered.clear();
@@ -171,12 +171,13 @@ class TargetBuilder {
 
     /// Ranks by the hundred hold the same box of a tensor: what was found for one of them goes for
     /// all.
-    void add_copy(const HubName& hub, std::size_t of, std::string name) {
+    void add_copy(const HubName& hub, std::size_t of, const TensorPiece& piece) {
         if (!options_.may_lack) {
             note_optional(hub, true);
         }
         Target copy = binding_.targets[of];
-        copy.name = std::move(name);
+        copy.name = piece_name(piece);
+        copy.piece = piece.number;
         copy.is_copy = true;
         copy.replicas.clear();  // compared where the elements are counted
         binding_.targets.push_back(std::move(copy));
@@ -195,6 +196,7 @@ class TargetBuilder {
         // gives the written one.
         target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
         target.is_copy = piece != nullptr && piece->is_copy;
+        target.piece = piece == nullptr ? 0 : piece->number;
         is_missing_ = false;
         n_counted_ = 0;
         const std::vector<Filed> filed = filed_of(hub, lowered, target);
@@ -219,9 +221,8 @@ class TargetBuilder {
             note_optional(hub, true);
         }
         if (options_.has_logical_patches) {
-            std::ranges::transform(
-                filed, std::back_inserter(target.logical_patches),
-                [&](const Filed& one) { return segments_.logical_patch_of(one); });
+            target.logical_patches = collect_list(
+                filed, [&](const Filed& one) { return segments_.logical_patch_of(one); });
         }
         finish(std::move(target), std::move(same), line, piece);
         return true;
@@ -231,17 +232,19 @@ class TargetBuilder {
     std::vector<Filed> filed_of(const HubName& hub, std::span<const layout::SegmentPatch> lowered,
                                 Target& target) {
         std::vector<Filed> filed;
+        std::vector<layout::Range> zeros;
         const std::vector<SegmentPlan>& plans = segments_.plans_of(*hub.line);
         for (const layout::SegmentPatch& patch : lowered) {
             if (plans[static_cast<std::size_t>(patch.segment)].is_dropped) {
                 if (!take_padding(hub, patch, filed)) {
-                    add_runs(patch.patch, target.zeros);
+                    add_runs(patch.patch, zeros);
                 }
             } else {
                 segments_.file(*hub.line, bound_, patch, hub.captures, filed);
             }
         }
-        std::ranges::sort(target.zeros, {}, &layout::Range::lo);
+        std::ranges::sort(zeros, {}, &layout::Range::lo);
+        target.zeros = std::move(zeros);
         if (filed.empty()) {
             take_types(hub, target);
         }
@@ -449,11 +452,11 @@ class TargetBuilder {
             segment->taken += found.volume;
             n_counted_ += found.volume;
         }
-        append_all(target.operands, std::move(found.primary));
+        target.operands.append(std::move(found.primary));
         if (target.is_copy || wanted.copy > 0) {
             return true;  // what must equal it is compared where the elements are counted
         }
-        append_all(target.replicas, std::move(found.replicas));
+        target.replicas.append(std::move(found.replicas));
         if (!found.same.empty()) {
             same_name_ = segments_.stored_name(segment->same_name);
             append_all(same, std::move(found.same));
@@ -495,7 +498,7 @@ class TargetBuilder {
         if (!same.empty()) {
             binding_.same.push_back(
                 {same_name_, binding_.targets.size(), target.replicas.size(), same.size()});
-            append_all(target.replicas, std::move(same));
+            target.replicas.append(std::move(same));
         }
         for (const Operand& replica : target.replicas) {
             binding_.ledger.replica += stored_bytes(replica.copy.volume(), target.stored);

@@ -19,8 +19,10 @@ class Transposed {
     void transpose(Target& target) const {
         target.logical_patches.clear();
         for (auto* operands : {&target.operands, &target.replicas}) {
-            for (Operand& operand : *operands) {
-                operand.copy = transposed(operand.copy);
+            if (!operands->empty()) {
+                for (Operand& operand : operands->own()) {
+                    operand.copy = transposed(operand.copy);
+                }
             }
         }
     }

@@ -40,9 +40,9 @@ void join(std::size_t second, std::size_t first, Binding& binding) {
     const Bytes bytes = static_cast<Bytes>(copy.volume()) * size_of(copy.stored);
     binding.ledger.consumed -= bytes;
     binding.ledger.replica += bytes;
-    append_all(copy.operands, std::move(copy.replicas));
+    copy.operands.append(copy.replicas);
     binding.same.push_back({copy.name, first, kept.replicas.size(), copy.operands.size()});
-    append_all(kept.replicas, std::move(copy.operands));
+    kept.replicas.append(copy.operands);
 }
 
 /// Leaves the targets that are not `taken` in natural order, with their new places.

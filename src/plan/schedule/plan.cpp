@@ -92,7 +92,7 @@ std::vector<int> choose_readers(const Visibility& visibility,
 /// for by name (Target::file). Targets of one file stand together.
 outputs::Placement place(const std::vector<Target>& targets, const outputs::OutputTensors& tensors,
                          const JobPlan& choice) {
-    if (std::ranges::all_of(targets, &std::string::empty, &Target::file)) {
+    if (std::ranges::all_of(targets, &SharedValue<std::string>::empty, &Target::file)) {
         return choice.output_format->place(tensors, choice.max_shard_size);
     }
     outputs::Placement placement;
@@ -193,8 +193,9 @@ std::uint32_t settle_terms(std::vector<Target>& targets) {
     const auto last = static_cast<std::uint32_t>(n_terms - 1);
     for (Target& target : targets) {
         for (auto* const operands : {&target.operands, &target.replicas}) {
-            for (Operand& operand : *operands) {
-                operand.term = target.mix ? operand.term : last;
+            if (last > 0 && !target.mix && !operands->empty()) {
+                std::ranges::for_each(operands->own(),
+                                      [&](Operand& operand) { operand.term = last; });
             }
         }
     }
@@ -379,12 +380,12 @@ std::string Plan::hash() const {
 
 const std::vector<Operand>& Plan::operands_of(std::uint32_t tensor) const {
     static const std::vector<Operand> none;
-    return tensors[tensor].output == 0 ? target_of(tensor).operands : none;
+    return tensors[tensor].output == 0 ? target_of(tensor).operands.items() : none;
 }
 
 const std::vector<Operand>& Plan::replicas_of(std::uint32_t tensor) const {
     static const std::vector<Operand> none;
-    return tensors[tensor].output == 0 ? target_of(tensor).replicas : none;
+    return tensors[tensor].output == 0 ? target_of(tensor).replicas.items() : none;
 }
 
 layout::Range Plan::sources(const Slice& slice) const {

@@ -53,7 +53,7 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
         originals.emplace(std::pair(operand.term, operand.copy.dst_offset), &operand);
     }
     bool is_unlike = false;
-    std::erase_if(target.replicas, [&](const Operand& replica) {
+    std::erase_if(target.replicas.own(), [&](const Operand& replica) {
         if (replica.own_type) {
             return false;
         }

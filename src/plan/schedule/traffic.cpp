@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <span>
-#include <unordered_map>
+#include <utility>
 
 #include "plan/plan.hpp"
 
@@ -89,10 +90,10 @@ class TrafficCounter {
             }
             traffic_.ranks[index_of(owner)].rounds = rounds.count() * plan_.n_terms;
         }
-        for (const auto& [operand, read] : gappy_) {
+        for (const auto& [of, read] : gappy_) {
             Reading once = read.most;
             once.bytes = std::max(once.bytes, read.needed);
-            add_read(read.reader, operand->file, once, read.needed);
+            add_read(read.reader, of.second->file, once, read.needed);
         }
         return std::move(traffic_);
     }
@@ -154,7 +155,7 @@ class TrafficCounter {
             const Bytes used = static_cast<Bytes>(part.volume()) * steps.element_bytes /
                                static_cast<Bytes>(sample_every);
             if (plan_.is_lockstep && reading.bytes > used) {
-                add_gappy(reader, operand, reading, used);
+                add_gappy(reader, target, operand, reading, used);
             } else {
                 add_read(reader, operand.file, reading, used);
             }
@@ -177,8 +178,9 @@ class TrafficCounter {
 
     /// In lockstep a reader serves all owners of a round from the same windows: what lies between
     /// the elements of one belongs to the others.
-    void add_gappy(int reader, const Operand& operand, const Reading& reading, Bytes needed) {
-        GappyRead& read = gappy_[&operand];
+    void add_gappy(int reader, const Target& target, const Operand& operand, const Reading& reading,
+                   Bytes needed) {
+        GappyRead& read = gappy_[{&target, &operand}];
         read.reader = reader;
         read.needed += needed;
         read.most.requests = std::max(read.most.requests, reading.requests);
@@ -209,7 +211,8 @@ class TrafficCounter {
     const Plan& plan_;
     Traffic traffic_;
     std::vector<std::vector<bool>> reads_file_;  ///< [rank][file]
-    std::unordered_map<const Operand*, GappyRead> gappy_;
+    /// Targets that are copies of another share its operands.
+    std::map<std::pair<const Target*, const Operand*>, GappyRead> gappy_;
 };
 
 }  // namespace

@@ -85,7 +85,7 @@ class OutputTaskTest : public ::testing::Test {
     OutputTaskTest() {
         std::vector<Target> first{matrix("m", kWidth, 1), row("v", DType::u8, 5)};
         Target bytes = row("own_v", DType::u8, 5);
-        bytes.logical_patches.front().segment = "v";
+        bytes.logical_patches.own().front().segment = "v";
         std::vector<Target> second{bytes, matrix("turned", 1, kHeight)};
         second.back().dtype = DType::bf16;
         const std::array<float, 2> known{7, 9};

@@ -214,7 +214,7 @@ TEST(Round, assembles_every_element_once_at_any_number_of_ranks) {
 
 TEST(Round, names_the_tensor_that_operands_do_not_fill) {
     Stored data = stored();
-    data.targets[1].operands.pop_back();
+    data.targets[1].operands.own().pop_back();
     try {
         all_rounds(data, 2, plan::Strategy::direct);
         FAIL() << "nothing was thrown";

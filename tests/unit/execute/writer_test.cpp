@@ -204,7 +204,7 @@ TEST(Writer, makes_codes_scales_and_constants_of_one_weight_in_any_rounds) {
 TEST(Writer, adds_terms_up_before_it_writes) {
     Target target = test::flat_target("a", DType::f32, 100);
     target.operands.push_back(target.operands.front());
-    target.operands.back().term = 1;
+    target.operands.own().back().term = 1;
     target.mix = plan::Mix{plan::MixKind::sum, {{DType::f32, 0, 0.5F}, {DType::f32, 0, 2}}};
     WriterExample example({target});
     Writer writer = example.writer();

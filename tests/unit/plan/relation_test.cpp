@@ -35,7 +35,7 @@ void add_codes(Target target, Encoding encoding, std::vector<Target>& targets) {
     const Index rows = target.volume() / columns;
     target.encode = Encode{{encoding, rows, columns, facts.tile_rows}};
     target.dtype = facts.codes;
-    target.shape.back() = facts.code_columns(columns);
+    target.shape.own().back() = facts.code_columns(columns);
     if (target.n_made() > 1) {
         target.beside.push_back({target.name + "_scale",
                                  DType::f32,

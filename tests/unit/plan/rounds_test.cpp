@@ -127,7 +127,7 @@ TEST(Rounds, come_once_for_each_term) {
         mix.terms.push_back({DType::f32, 0, 1});
         if (term > 0) {
             targets[0].operands.push_back(targets[0].operands.front());
-            targets[0].operands.back().term = term;
+            targets[0].operands.own().back().term = term;
         }
     }
     targets[0].mix = std::move(mix);

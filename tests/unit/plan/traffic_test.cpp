@@ -97,7 +97,7 @@ Plan plan_of_square(bool is_transposed, Strategy asked = Strategy::automatic) {
     constexpr Index kRows = 16'384;
     Target square = target("w", kRows * kRows, {0});
     if (is_transposed) {
-        square.operands[0].copy = copy_of({{kRows, 1, kRows}, {kRows, kRows, 1}});
+        square.operands.own()[0].copy = copy_of({{kRows, 1, kRows}, {kRows, kRows, 1}});
     }
     return plan_of({square}, Visibility::everywhere(16, kFiles.size()), asked);
 }
@@ -116,7 +116,7 @@ TEST(Strategy, is_direct_unless_owners_would_read_much_again) {
 
 TEST(Strategy, of_a_small_transposed_tensor_or_one_rank_is_direct) {
     Target small = target("x", 1024 * 1024, {0});
-    small.operands[0].copy = copy_of({{1024, 1, 1024}, {1024, 1024, 1}});
+    small.operands.own()[0].copy = copy_of({{1024, 1, 1024}, {1024, 1024, 1}});
     const Visibility everywhere = Visibility::everywhere(2, kFiles.size());
     EXPECT_EQ(plan_of({small}, everywhere, Strategy::automatic).strategy, Strategy::direct);
     EXPECT_EQ(plan_of({small}, Visibility::everywhere(1, kFiles.size()), Strategy::automatic).why,
@@ -156,7 +156,7 @@ TEST(Traffic, of_collective_readers_sends_what_others_own) {
     const Index n = 2 * 1024 * 1024;
     Target x = target("x", n, {0, 1});
     Target y = target("y", n, {0, 1});
-    for (Operand& operand : y.operands) {
+    for (Operand& operand : y.operands.own()) {
         operand.base = 2 * kMiB;
     }
     const Traffic traffic =
