@@ -52,7 +52,7 @@ class SharedValue {
     }
     operator const T&() const { return value(); }  // NOLINT(google-explicit-constructor)
     [[nodiscard]] bool empty() const { return held_ == nullptr || held_->value.empty(); }
-    [[nodiscard]] std::size_t size() const { return value().size(); }
+    [[nodiscard]] std::size_t size() const { return held_ == nullptr ? 0 : held_->value.size(); }
     void clear() { *this = SharedValue(); }
 
     /// The value, for this object alone to change.
