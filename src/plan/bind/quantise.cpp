@@ -254,7 +254,9 @@ class WeightQuantiser {
 }  // namespace
 
 WrittenTensor constant(std::string name, DType dtype, Index n, ByteView bytes) {
-    return {std::move(name), dtype, {n}, std::vector(bytes.begin(), bytes.end())};
+    WrittenTensor made{std::move(name), dtype, {n}};
+    made.literal.own().assign(bytes.begin(), bytes.end());
+    return made;
 }
 
 Target literal_target(std::string name, DType dtype, Index n, ByteView bytes) {
