@@ -7,10 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
-#include <iterator>
 #include <type_traits>
 #include <utility>
 #include <vector>
+
+#include "lists.hpp"
 
 namespace shardweld {
 
@@ -90,7 +91,6 @@ class SharedList : public SharedValue<std::vector<T>> {
   public:
     using value_type = T;
     using SharedValue<std::vector<T>>::SharedValue;
-    using SharedValue<std::vector<T>>::own;
 
     SharedList() = default;
     SharedList(std::initializer_list<T> items) : SharedList(std::vector<T>(items)) {}
@@ -102,14 +102,12 @@ class SharedList : public SharedValue<std::vector<T>> {
     [[nodiscard]] const T& front() const { return items().front(); }
     [[nodiscard]] const T& back() const { return items().back(); }
 
-    void push_back(T item) { own().push_back(std::move(item)); }
+    void push_back(T item) { this->own().push_back(std::move(item)); }
     void append(std::vector<T> more) {
         if (this->empty()) {
             *this = SharedList(std::move(more));
         } else if (!more.empty()) {
-            std::vector<T>& items = own();
-            items.insert(items.end(), std::make_move_iterator(more.begin()),
-                         std::make_move_iterator(more.end()));
+            append_all(this->own(), std::move(more));
         }
     }
 };
