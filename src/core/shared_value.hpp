@@ -2,6 +2,7 @@
 // memory.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <concepts>
 #include <cstddef>
@@ -65,11 +66,12 @@ class SharedValue {
         }
         return held_->value;
     }
-    /// The heap that it has for itself alone.
+    /// Its part of the heap that it shares with its copies.
     [[nodiscard]] std::size_t held_bytes() const {
-        return held_ == nullptr || held_->n_owners.load(std::memory_order_relaxed) > 1
+        return held_ == nullptr
                    ? 0
-                   : sizeof(Held) + held_->value.capacity() * sizeof(typename T::value_type);
+                   : (sizeof(Held) + held_->value.capacity() * sizeof(typename T::value_type)) /
+                         held_->n_owners;
     }
 
     friend bool operator==(const SharedValue& a, const SharedValue& b) {
@@ -102,6 +104,13 @@ class SharedList : public SharedValue<std::vector<T>> {
     [[nodiscard]] const T& front() const { return items().front(); }
     [[nodiscard]] const T& back() const { return items().back(); }
 
+    /// Calls `change` with each item, for this list alone; without items nothing is done.
+    template <typename Change>
+    void change_each(const Change& change) {
+        if (!this->empty()) {
+            std::ranges::for_each(this->own(), change);
+        }
+    }
     void push_back(T item) { this->own().push_back(std::move(item)); }
     void append(std::vector<T> more) {
         if (this->empty()) {

@@ -113,6 +113,11 @@ struct BlockErrors {
     Index n_different = 0;
 };
 
+/// 0 for equal elements, zeros among them.
+SHARDWELD_LOOP double ratio_of(double distance, double magnitude) {
+    return distance / (distance == 0 ? 1 : magnitude);
+}
+
 /// Without a branch, for the vectoriser.
 SHARDWELD_LOOP BlockErrors errors_loop(const double* a, const double* b, std::size_t n,
                                        double relative, double absolute) {
@@ -120,9 +125,8 @@ SHARDWELD_LOOP BlockErrors errors_loop(const double* a, const double* b, std::si
     for (std::size_t i = 0; i < n; ++i) {
         const double distance = std::abs(a[i] - b[i]);
         const double magnitude = std::abs(b[i]);
-        const double divisor = distance == 0 ? 1 : magnitude;
         const auto of_distance = std::bit_cast<std::int64_t>(distance);
-        const auto of_ratio = std::bit_cast<std::int64_t>(distance / divisor);
+        const auto of_ratio = std::bit_cast<std::int64_t>(ratio_of(distance, magnitude));
         errors.absolute = errors.absolute > of_distance ? errors.absolute : of_distance;
         errors.relative = errors.relative > of_ratio ? errors.relative : of_ratio;
         errors.n_different += distance <= absolute + relative * magnitude ? 0 : 1;
@@ -133,12 +137,13 @@ SHARDWELD_LOOP BlockErrors errors_loop(const double* a, const double* b, std::si
 /// Makes the first of a block's errors that is `largest` the largest of all, if it is.
 template <typename Error>
 void raise_to_first(std::int64_t largest, Index first, const Error& error_at, Largest& of_all) {
-    if (std::bit_cast<double>(largest) > of_all.error) {
-        Index i = 0;
-        while (std::bit_cast<std::int64_t>(error_at(static_cast<std::size_t>(i))) != largest) {
+    const auto error = std::bit_cast<double>(largest);
+    if (error > of_all.error) {
+        std::size_t i = 0;
+        while (error_at(i) != error) {
             ++i;
         }
-        of_all = {std::bit_cast<double>(largest), first + i};
+        of_all = {error, first + static_cast<Index>(i)};
     }
 }
 
@@ -167,8 +172,7 @@ void compare_floats(DType dtype, ByteView a, ByteView b, Tolerance tolerance, In
     raise_to_first(errors.absolute, first, distance_at, sum.absolute);
     raise_to_first(
         errors.relative, first,
-        [&](std::size_t i) { return distance_at(i) == 0 ? 0 : distance_at(i) / std::abs(y[i]); },
-        sum.relative);
+        [&](std::size_t i) { return ratio_of(distance_at(i), std::abs(y[i])); }, sum.relative);
 }
 
 void compare_complex(ByteView a, ByteView b, Tolerance tolerance, Index first, Comparison& sum) {

@@ -226,9 +226,8 @@ class StateBinder {
             if (!is_own_) {
                 std::swap(weight.operands, master.operands);
                 weight.replicas.append(master.operands);
-                for (plan::Operand& replica : weight.replicas.own()) {
-                    replica.own_type = weight.stored;
-                }
+                weight.replicas.change_each(
+                    [&](plan::Operand& replica) { replica.own_type = weight.stored; });
             }
             weight.stored = DType::f32;
             weight.dtype = DType::f32;

@@ -85,7 +85,7 @@ plan::PiecesOf TrainingForm::pieces(const std::string& state) const {
 
 std::vector<plan::Target> TrainingForm::steps(double step,
                                               const std::vector<plan::Target>& states) const {
-    const std::unordered_set<std::uint32_t> written = pieces_of(states);
+    const auto written = pieces_of(states);
     std::vector<plan::Target> targets;
     if (state_ == nullptr || !state_->arrangement.step_beside) {
         return targets;
@@ -125,7 +125,7 @@ std::vector<reshape::Parameter> TrainingForm::parameters(
     if (state_ == nullptr) {
         return {};
     }
-    const std::unordered_set<std::uint32_t> numbers = pieces_of(states);
+    const auto numbers = pieces_of(states);
     const auto is_state = [&](const plan::TensorPiece& piece) {
         return numbers.contains(piece.number);
     };

@@ -96,7 +96,7 @@ class Recutter {
         : model_(model), first_file_(first_file) {}
 
     void recut(Target& piece) {
-        const SharedList<Operand> bound = std::exchange(piece.operands, {});
+        const auto bound = std::exchange(piece.operands, {});
         piece.replicas.clear();
         bool is_first = true;
         for (const Operand& operand : bound) {

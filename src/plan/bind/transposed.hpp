@@ -19,11 +19,8 @@ class Transposed {
     void transpose(Target& target) const {
         target.logical_patches.clear();
         for (auto* operands : {&target.operands, &target.replicas}) {
-            if (!operands->empty()) {
-                for (Operand& operand : operands->own()) {
-                    operand.copy = transposed(operand.copy);
-                }
-            }
+            operands->change_each(
+                [&](Operand& operand) { operand.copy = transposed(operand.copy); });
         }
     }
 

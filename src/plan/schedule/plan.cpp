@@ -192,10 +192,9 @@ std::uint32_t settle_terms(std::vector<Target>& targets) {
     }
     const auto last = static_cast<std::uint32_t>(n_terms - 1);
     for (Target& target : targets) {
-        for (auto* const operands : {&target.operands, &target.replicas}) {
-            if (last > 0 && !target.mix && !operands->empty()) {
-                std::ranges::for_each(operands->own(),
-                                      [&](Operand& operand) { operand.term = last; });
+        if (last > 0 && !target.mix) {
+            for (auto* const operands : {&target.operands, &target.replicas}) {
+                operands->change_each([&](Operand& operand) { operand.term = last; });
             }
         }
     }
