@@ -16,6 +16,9 @@ namespace shardweld::execute {
 
 namespace {
 
+/// Elements that are updated at once: what they pass through stays in the cache beside the core.
+constexpr Index kUpdatedElements = 1 << 15;
+
 std::span<float> at_least(std::vector<float>& buffer, Index size) {
     const auto n = static_cast<std::size_t>(size);
     if (buffer.size() < n) {
@@ -140,13 +143,15 @@ void Factors::load_thinned(const plan::Matrix& matrix, layout::Range rows, layou
     }
 }
 
+/// All columns of the part that `col` lies in: parts of rows, of which slices are made, share it.
 void Factors::load_right(const plan::Fold& fold, Index batch, Index col, Index width) {
-    const Loaded wanted{&fold, batch, col, width};
+    const Index first = col / width * width;
+    const Loaded wanted{&fold, batch, first, std::min(width, fold.n_cols - first)};
     if (loaded_ == wanted) {
         return;
     }
-    load(of_batch(fold.right, batch), {0, fold.rank}, {col, width},
-         at_least(right_, fold.rank * width));
+    load(of_batch(fold.right, batch), {0, fold.rank}, {first, wanted.width},
+         at_least(right_, fold.rank * wanted.width));
     loaded_ = wanted;
 }
 
@@ -175,33 +180,45 @@ void Factors::update(const plan::Target& target, const plan::Fold& fold, const l
     const Sizes sizes = sizes_for(fold, target.name);
     const layout::Axis& rows = patch.axes[0];
     const layout::Axis& cols = patch.axes[1];
-    for (Index c = 0; c < cols.extent; c += sizes.width) {
-        const Index n_cols = std::min(sizes.width, cols.extent - c);
+    Index n_cols = 0;
+    for (Index c = 0; c < cols.extent; c += n_cols) {
+        const Index col = cols.lo + c;
+        n_cols = std::min(sizes.width - col % sizes.width, cols.extent - c);
         Index n_rows = 0;
         for (Index r = 0; r < rows.extent; r += n_rows) {
             const Index row = rows.lo + r;
             n_rows = std::min({sizes.height, rows.extent - r, fold.n_rows - row % fold.n_rows});
-            load_right(fold, row / fold.n_rows, cols.lo + c, n_cols);
+            load_right(fold, row / fold.n_rows, col, sizes.width);
             load_left(fold, row, n_rows);
-            const MatrixBlock block{row,
-                                    cols.lo + c,
-                                    n_rows,
-                                    n_cols,
-                                    at_least(values_, n_rows * n_cols),
-                                    patch.offset + r * rows.stride + c * cols.stride,
-                                    rows.stride,
-                                    cols.stride};
-            take_values(target.stored, stored, block);
-            if (fold.rank == 0) {  // a sum with nothing would make 0 of -0
+            const Index at = patch.offset + r * rows.stride + c * cols.stride;
+            const Index lines = std::clamp<Index>(kUpdatedElements / n_cols, 1, n_rows);
+            for (Index i = 0; i < n_rows; i += lines) {
+                const Index n = std::min(lines, n_rows - i);
+                const MatrixBlock block{row + i,
+                                        col,
+                                        n,
+                                        n_cols,
+                                        at_least(values_, n * n_cols),
+                                        at + i * rows.stride,
+                                        rows.stride,
+                                        cols.stride};
+                take_values(target.stored, stored, block);
+                add_update(fold, block, i);
                 visit(block);
-                continue;
             }
-            numeric::add_low_rank({values_.data(), left_.data(), right_.data(), count(n_rows),
-                                   count(n_cols), count(fold.rank), count(n_cols),
-                                   static_cast<float>(fold.scale)});
-            visit(block);
         }
     }
+}
+
+/// `line`: the block's first one among the rows of the left factor that are loaded.
+void Factors::add_update(const plan::Fold& fold, const MatrixBlock& block, Index line) {
+    if (fold.rank == 0) {
+        return;  // a sum with nothing would make 0 of -0
+    }
+    numeric::add_low_rank({block.values.data(), left_.data() + line * fold.rank,
+                           right_.data() + (block.col - loaded_.col), count(block.n_rows),
+                           count(block.n_cols), count(fold.rank), count(loaded_.width),
+                           static_cast<float>(fold.scale)});
 }
 
 /// A block's elements as they are stored, in fp32.

@@ -84,9 +84,11 @@ class Factors {
               std::span<float> out);
     void load_thinned(const plan::Matrix& matrix, layout::Range rows, layout::Range cols,
                       std::span<float> out);
+    /// `width`: columns at a time.
     void load_right(const plan::Fold& fold, Index batch, Index col, Index width);
     /// `row`: of all matrices.
     void load_left(const plan::Fold& fold, Index row, Index n_rows);
+    void add_update(const plan::Fold& fold, const MatrixBlock& block, Index line);
     void take_rows(const plan::Fold& fold, const MatrixBlock& block);
     void apply_gains(const plan::Fold& fold, const MatrixBlock& block);
 

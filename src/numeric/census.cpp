@@ -74,14 +74,6 @@ SHARDWELD_LOOP Extremes<Word> extremes_loop(const std::byte* bytes, std::size_t 
 }
 
 template <typename Word>
-Extremes<Word> extremes_of(const std::byte* bytes, std::size_t n, Word magnitude, Word first) {
-    static const auto best = has_avx512() ? Avx512<extremes_loop<Word>>::run
-                             : has_avx2() ? Avx2<extremes_loop<Word>>::run
-                                          : Portable<extremes_loop<Word>>::run;
-    return best(bytes, n, magnitude, first);
-}
-
-template <typename Word>
 void count_odd(const std::byte* bytes, std::size_t n, const FloatForm<Word>& form, Census& census) {
     for (std::size_t i = 0; i < n; ++i) {
         const Word size = static_cast<Word>(word_at<Word>(bytes, i) & form.magnitude);
@@ -96,12 +88,13 @@ Census census_of(const FloatForm<Word>& form, ByteView bytes) {
     const std::size_t n = bytes.size() / sizeof(Word);
     Census census;
     census.n_elements = static_cast<Index>(n);
+    const auto extremes_of = loop_of<extremes_loop<Word>>();
     const Word first = n == 0 ? Word{0} : word_at<Word>(bytes.data(), 0);
     census.bits = first;
     for (std::size_t begin = 0; begin < n; begin += kPart) {
         const std::byte* part = bytes.data() + begin * sizeof(Word);
         const std::size_t size = std::min(kPart, n - begin);
-        const auto found = extremes_of<Word>(part, size, form.magnitude, first);
+        const auto found = extremes_of(part, size, form.magnitude, first);
         census.is_constant = census.is_constant && found.different == 0;
         census.n_zero += found.n_zero;
         census.has_nonzero = census.has_nonzero || found.largest != 0;

@@ -8,13 +8,17 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <optional>
+#include <span>
 #include <string>
 #include <type_traits>
 
 #include "shardweld/error.hpp"
 
+#include "coder.hpp"
 #include "convert.hpp"
 #include "instruction_sets.hpp"
+#include "scalar.hpp"
 
 namespace shardweld::numeric {
 
@@ -23,7 +27,7 @@ namespace {
 using Complex = std::complex<double>;
 
 /// Elements looked at together: equal bytes need no arithmetic, and in most comparisons most are.
-constexpr std::size_t kComparedElements = 1024;
+constexpr std::size_t kComparedElements = 512;
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 bool is_nan(double value) {
@@ -81,104 +85,89 @@ void add_gap(const Gap& gap, Tolerance tolerance, Index at, Comparison& sum) {
 }
 
 template <typename T>
-T load(ByteView bytes, std::size_t at) {
+SHARDWELD_LOOP T load(const std::byte* elements, std::size_t at) {
     T value{};
-    std::memcpy(&value, bytes.data() + at * sizeof(T), sizeof(T));
+    std::memcpy(&value, elements + at * sizeof(T), sizeof(T));
     return value;
 }
 
-using Doubles = std::array<double, kComparedElements>;
-
-/// E8M0 (OCP microscaling formats 1.0): powers of two, 2^(x - 127); 255 is NaN.
-double value_of_e8m0(std::byte bits) {
-    const int exponent = std::to_integer<int>(bits);
-    return exponent == 255 ? std::numeric_limits<double>::quiet_NaN()
-                           : std::ldexp(1.0, exponent - 127);
-}
-
-void load_doubles(DType dtype, ByteView bytes, Doubles& out) {
-    if (dtype == DType::f8_e8m0) {
-        std::ranges::transform(bytes, out.begin(), value_of_e8m0);
-        return;
+/// Of f64, f32 or bf16.
+template <DType kType>
+SHARDWELD_LOOP double value_at(const std::byte* elements, std::size_t i) {
+    if constexpr (kType == DType::bf16) {
+        return std::bit_cast<float>(f32_from_bf16(load<std::uint16_t>(elements, i)));
+    } else {
+        return load<std::conditional_t<kType == DType::f64, double, float>>(elements, i);
     }
-    const std::size_t n = bytes.size() / size_of(dtype);
-    convert(dtype, bytes, DType::f64, std::as_writable_bytes(std::span(out).first(n)));
 }
 
-/// Of a block: bits of the largest errors, which are in the order of their values, and how many
-/// elements are not close. It tells nothing where `absolute` is no finite number's.
-struct BlockErrors {
-    std::int64_t absolute = 0;
-    std::int64_t relative = 0;
+/// How many of the elements are not close; nullopt where one may have a larger error than those in
+/// `sum`, or an infinite one. Without a branch, for the vectoriser, and without a division: where a
+/// quotient is above a number, the distance is no less than the rounded product.
+template <DType kType>
+SHARDWELD_LOOP std::optional<Index> count_different(const std::byte* a, const std::byte* b,
+                                                    std::size_t n, const Tolerance& tolerance,
+                                                    const Comparison& sum) {
+    const double most = std::min(sum.absolute.error, std::numeric_limits<double>::max());
+    const double ratio = sum.relative.error;
+    const auto [relative, absolute] = tolerance;
     Index n_different = 0;
-};
-
-/// 0 for equal elements, zeros among them.
-SHARDWELD_LOOP double ratio_of(double distance, double magnitude) {
-    return distance / (distance == 0 ? 1 : magnitude);
-}
-
-/// Without a branch, for the vectoriser.
-SHARDWELD_LOOP BlockErrors errors_loop(const double* a, const double* b, std::size_t n,
-                                       double relative, double absolute) {
-    BlockErrors errors;
+    Index n_above = 0;
     for (std::size_t i = 0; i < n; ++i) {
-        const double distance = std::abs(a[i] - b[i]);
-        const double magnitude = std::abs(b[i]);
-        const auto of_distance = std::bit_cast<std::int64_t>(distance);
-        const auto of_ratio = std::bit_cast<std::int64_t>(ratio_of(distance, magnitude));
-        errors.absolute = errors.absolute > of_distance ? errors.absolute : of_distance;
-        errors.relative = errors.relative > of_ratio ? errors.relative : of_ratio;
-        errors.n_different += distance <= absolute + relative * magnitude ? 0 : 1;
+        const double reference = value_at<kType>(b, i);
+        const double magnitude = std::abs(reference);
+        const double distance = std::abs(value_at<kType>(a, i) - reference);
+        n_different += distance <= absolute + relative * magnitude ? 0 : 1;
+        const bool may_raise = (distance >= ratio * magnitude) & (distance > 0);
+        n_above += (distance <= most) & !may_raise ? 0 : 1;
     }
-    return errors;
-}
-
-/// Makes the first of a block's errors that is `largest` the largest of all, if it is.
-template <typename Error>
-void raise_to_first(std::int64_t largest, Index first, const Error& error_at, Largest& of_all) {
-    const auto error = std::bit_cast<double>(largest);
-    if (error > of_all.error) {
-        std::size_t i = 0;
-        while (error_at(i) != error) {
-            ++i;
-        }
-        of_all = {error, first + static_cast<Index>(i)};
-    }
+    return n_above == 0 ? std::optional(n_different) : std::nullopt;
 }
 
 // Of two runs of at most a block's elements each, of which the first has the index `first`.
 
-void compare_floats(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Index first,
-                    Comparison& sum) {
-    static const auto errors_of = has_avx512() ? Avx512<errors_loop>::run
-                                  : has_avx2() ? Avx2<errors_loop>::run
-                                               : Portable<errors_loop>::run;
-    Doubles x{};
-    Doubles y{};
-    load_doubles(dtype, a, x);
-    load_doubles(dtype, b, y);
-    const std::size_t n = a.size() / size_of(dtype);
-    const BlockErrors errors =
-        errors_of(x.data(), y.data(), n, tolerance.relative, tolerance.absolute);
-    if (!std::isfinite(std::bit_cast<double>(errors.absolute))) {
-        for (std::size_t i = 0; i < n; ++i) {
-            add_gap(gap_of(x[i], y[i]), tolerance, first + static_cast<Index>(i), sum);
-        }
+template <DType kType>
+void compare_floats(ByteView a, ByteView b, Tolerance tolerance, Index first, Comparison& sum) {
+    const std::size_t n = a.size() / size_of(kType);
+    const auto n_different =
+        loop_of<count_different<kType>>()(a.data(), b.data(), n, tolerance, sum);
+    if (n_different) {
+        sum.n_different += *n_different;
         return;
     }
-    const auto distance_at = [&](std::size_t i) { return std::abs(x[i] - y[i]); };
-    sum.n_different += errors.n_different;
-    raise_to_first(errors.absolute, first, distance_at, sum.absolute);
-    raise_to_first(
-        errors.relative, first,
-        [&](std::size_t i) { return ratio_of(distance_at(i), std::abs(y[i])); }, sum.relative);
+    for (std::size_t i = 0; i < n; ++i) {
+        add_gap(gap_of(value_at<kType>(a.data(), i), value_at<kType>(b.data(), i)), tolerance,
+                first + static_cast<Index>(i), sum);
+    }
+}
+
+using Floats = std::array<float, kComparedElements>;
+
+ByteView load_floats(DType dtype, ByteView bytes, Floats& out) {
+    const auto values = std::as_writable_bytes(std::span(out).first(bytes.size() / size_of(dtype)));
+    if (dtype == DType::f8_e8m0) {
+        std::ranges::transform(bytes, out.begin(), [](std::byte bits) {
+            return power_of_two(std::to_integer<std::uint32_t>(bits));
+        });
+    } else {
+        convert(dtype, bytes, DType::f32, values);
+    }
+    return values;
+}
+
+/// Of types whose elements become fp32's first.
+void compare_as_f32(DType dtype, ByteView a, ByteView b, Tolerance tolerance, Index first,
+                    Comparison& sum) {
+    Floats x;  // not initialised
+    Floats y;
+    compare_floats<DType::f32>(load_floats(dtype, a, x), load_floats(dtype, b, y), tolerance, first,
+                               sum);
 }
 
 void compare_complex(ByteView a, ByteView b, Tolerance tolerance, Index first, Comparison& sum) {
     for (std::size_t i = 0; i * sizeof(std::complex<float>) < a.size(); ++i) {
-        const Complex x = load<std::complex<float>>(a, i);
-        const Complex y = load<std::complex<float>>(b, i);
+        const Complex x = load<std::complex<float>>(a.data(), i);
+        const Complex y = load<std::complex<float>>(b.data(), i);
         add_gap(gap_of(x, y), tolerance, first + static_cast<Index>(i), sum);
     }
 }
@@ -186,7 +175,7 @@ void compare_complex(ByteView a, ByteView b, Tolerance tolerance, Index first, C
 template <typename T>
 void compare_integers(ByteView a, ByteView b, Index first, Comparison& sum) {
     for (std::size_t i = 0; i * sizeof(T) < a.size(); ++i) {
-        const Gap gap = integer_gap(load<T>(a, i), load<T>(b, i));
+        const Gap gap = integer_gap(load<T>(a.data(), i), load<T>(b.data(), i));
         add_gap(gap, {0, 0}, first + static_cast<Index>(i), sum);
     }
 }
@@ -219,20 +208,24 @@ void compare_values(DType dtype, ByteView a, ByteView b, Tolerance tolerance, In
         case DType::f8_e4m3fnuz:
         case DType::f8_e5m2fnuz:
         case DType::f16:
+            return compare_as_f32(dtype, a, b, tolerance, first, sum);
         case DType::bf16:
+            return compare_floats<DType::bf16>(a, b, tolerance, first, sum);
         case DType::f32:
+            return compare_floats<DType::f32>(a, b, tolerance, first, sum);
         case DType::f64:
-            return compare_floats(dtype, a, b, tolerance, first, sum);
+            return compare_floats<DType::f64>(a, b, tolerance, first, sum);
     }
 }
 
 template <typename T>
 Index count_unequal(ByteView a, ByteView b) {
-    Index n = 0;
-    for (std::size_t i = 0; i * sizeof(T) < a.size(); ++i) {
-        n += load<T>(a, i) != load<T>(b, i) ? 1 : 0;
+    // As narrow as a block allows: so many more fit a register.
+    std::conditional_t<sizeof(T) == 1, std::uint16_t, T> n = 0;
+    for (std::size_t i = 0; i < a.size() / sizeof(T); ++i) {
+        n = static_cast<decltype(n)>(n + (load<T>(a.data(), i) != load<T>(b.data(), i) ? 1 : 0));
     }
-    return n;
+    return static_cast<Index>(n);
 }
 
 Index unequal_bits(DType dtype, ByteView a, ByteView b) {

@@ -1,6 +1,8 @@
 // Loops that are written once and compiled for each instruction set.
 #pragma once
 
+#include <cstdint>
+
 /// A loop that is compiled where it is called: for the instruction set of its caller.
 #define SHARDWELD_LOOP inline __attribute__((always_inline))
 
@@ -19,10 +21,10 @@ namespace shardweld::numeric {
 
 SHARDWELD_INSTRUCTION_SET(Portable, )
 #if defined(__x86_64__)
-SHARDWELD_INSTRUCTION_SET(Avx2, __attribute__((target("avx2"))))
+SHARDWELD_INSTRUCTION_SET(Avx2, __attribute__((target("avx2,fma"))))
 SHARDWELD_INSTRUCTION_SET(Avx512, __attribute__((target("avx512f,avx512bw,avx512vl,avx512dq"))))
 inline bool has_avx2() {
-    return __builtin_cpu_supports("avx2") != 0;
+    return __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
 }
 inline bool has_avx512() {
     return __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
@@ -42,5 +44,23 @@ inline bool has_avx512() {
 #endif
 
 #undef SHARDWELD_INSTRUCTION_SET
+
+enum class InstructionSet : std::uint8_t { portable, avx2, avx512 };
+
+/// What loop_of chooses: the widest one that this processor has. Tests narrow it.
+inline InstructionSet& instruction_set() {
+    static InstructionSet set = has_avx512() ? InstructionSet::avx512
+                                : has_avx2() ? InstructionSet::avx2
+                                             : InstructionSet::portable;
+    return set;
+}
+
+/// The loop, compiled for that set.
+template <auto Loop>
+auto loop_of() {
+    return instruction_set() == InstructionSet::avx512 ? Avx512<Loop>::run
+           : instruction_set() == InstructionSet::avx2 ? Avx2<Loop>::run
+                                                       : Portable<Loop>::run;
+}
 
 }  // namespace shardweld::numeric

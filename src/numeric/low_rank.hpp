@@ -24,10 +24,4 @@ struct LowRankUpdate {
 /// its own row and column only.
 void add_low_rank(const LowRankUpdate& update);
 
-/// As add_low_rank, for any processor; the definition of what the other has to give.
-void add_low_rank_portable(const LowRankUpdate& update);
-/// As add_low_rank, with AVX2 and FMA; nullptr where the processor (or the build) has none.
-using LowRankKernel = void (*)(const LowRankUpdate& update);
-LowRankKernel add_low_rank_avx2();
-
 }  // namespace shardweld::numeric

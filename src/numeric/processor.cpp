@@ -1,19 +1,16 @@
 #include "processor.hpp"
 
+#include "instruction_sets.hpp"
 #include "kernels.hpp"
-#include "low_rank.hpp"
-#include "quantise_kernels.hpp"
 
 namespace shardweld::numeric {
 
 std::string instruction_sets() {
-    const bool casts = avx2_kernels() != nullptr;
-    const bool folds = add_low_rank_avx2() != nullptr;
-    if (!casts && !folds) {
+    if (!has_avx2()) {
         return "portable code";
     }
-    return std::string("AVX2") + (casts ? ", F16C" : "") + (folds ? ", FMA" : "") +
-           (avx512_quantise_kernels() != nullptr ? ", AVX-512" : "");
+    return std::string("AVX2") + (avx2_kernels() != nullptr ? ", F16C" : "") + ", FMA" +
+           (has_avx512() ? ", AVX-512" : "");
 }
 
 }  // namespace shardweld::numeric

@@ -84,23 +84,11 @@ constexpr SumKernels kSums{kStored<Set, F32Bits>, kStored<Set, Bf16Bits>, Set<se
 
 }  // namespace
 
-const SumKernels& portable_sums() {
-    return kSums<Portable>;
-}
-
-const SumKernels* avx2_sums() {
-    return has_avx2() ? &kSums<Avx2> : nullptr;
-}
-
-const SumKernels* avx512_sums() {
-    return has_avx512() ? &kSums<Avx512> : nullptr;
-}
-
 const SumKernels& best_sums() {
-    static const SumKernels& best = has_avx512() ? kSums<Avx512>
-                                    : has_avx2() ? kSums<Avx2>
-                                                 : kSums<Portable>;
-    return best;
+    const InstructionSet set = instruction_set();
+    return set == InstructionSet::avx512 ? kSums<Avx512>
+           : set == InstructionSet::avx2 ? kSums<Avx2>
+                                         : kSums<Portable>;
 }
 
 }  // namespace shardweld::numeric

@@ -22,10 +22,7 @@ struct SumKernels {
     void (*settle)(const float* sum, float* out, std::size_t n);
 };
 
-/// For any processor; the definition of what the others have to give.
-const SumKernels& portable_sums();
-const SumKernels* avx2_sums();    ///< nullptr where the processor (or the build) has none
-const SumKernels* avx512_sums();  ///< the same
+/// Of instruction_set().
 const SumKernels& best_sums();
 
 }  // namespace shardweld::numeric

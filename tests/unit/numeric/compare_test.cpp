@@ -5,6 +5,7 @@
 #include <complex>
 #include <cstdint>
 #include <limits>
+#include <random>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -141,6 +142,20 @@ TEST(Compare, finds_an_element_in_any_block_and_sums_parts_to_the_whole) {
     }
 }
 
+/// The whole, on every instruction set, against its elements, each compared by itself.
+template <typename T>
+void expect_sum_of_singles(DType dtype, const std::vector<T>& a, const std::vector<T>& b,
+                           Tolerance tolerance) {
+    Comparison singles;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        singles.add(compare(dtype, std::as_bytes(std::span(a).subspan(i, 1)),
+                            std::as_bytes(std::span(b).subspan(i, 1)), tolerance,
+                            static_cast<Index>(i)));
+    }
+    with_each_instruction_set(
+        [&] { EXPECT_EQ(compare_all(dtype, a, b, tolerance), singles) << torch_name(dtype); });
+}
+
 TEST(Compare, finds_in_blocks_what_it_finds_in_single_elements) {
     // NaNs and infinities stand in some blocks only.
     const std::vector<std::uint16_t> a = all_16_bit_patterns();
@@ -148,14 +163,26 @@ TEST(Compare, finds_in_blocks_what_it_finds_in_single_elements) {
         std::vector<std::uint16_t> b = a;
         std::ranges::rotate(b, b.begin() + static_cast<std::ptrdiff_t>(step));
         for (const DType dtype : {DType::bf16, DType::f16}) {
-            Comparison singles;
-            for (std::size_t i = 0; i < a.size(); ++i) {
-                singles.add(compare(dtype, std::as_bytes(std::span(a).subspan(i, 1)),
-                                    std::as_bytes(std::span(b).subspan(i, 1)), {0.02, 1e-3},
-                                    static_cast<Index>(i)));
-            }
-            EXPECT_EQ(compare_all(dtype, a, b, {0.02, 1e-3}), singles) << step;
+            expect_sum_of_singles(dtype, a, b, {0.02, 1e-3});
         }
+    }
+}
+
+// The largest error is found by products, which are rounded otherwise than the quotient.
+TEST(Compare, finds_the_largest_of_errors_that_differ_by_a_rounding) {
+    std::mt19937_64 random(1);
+    for (const double ratio : {0.3, 1.0, 1e-9, 1e10}) {
+        std::vector<double> a, b;
+        std::vector<float> c, d;
+        for (int i = 0; i < 20'000; ++i) {
+            const int exponent = static_cast<int>(random() % 1900) - 1070;
+            b.push_back(std::ldexp(static_cast<double>(random() >> 11U), exponent - 53));
+            a.push_back(b.back() * ratio + b.back());
+            d.push_back(static_cast<float>(std::ldexp(b.back(), -exponent)));
+            c.push_back(static_cast<float>(ratio) * d.back() + d.back());
+        }
+        expect_sum_of_singles(DType::f64, a, b, {ratio, 0});
+        expect_sum_of_singles(DType::f32, c, d, {ratio, 1e-30});
     }
 }
 

@@ -1,5 +1,5 @@
-// Inputs on which casts go wrong when they do, and casts of single elements.
-// Knows nothing of expected results.
+// Inputs on which casts go wrong when they do, casts of single elements, and loops of all
+// instruction sets. Knows nothing of expected results.
 #pragma once
 
 #include <bit>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "numeric/convert.hpp"
+#include "numeric/instruction_sets.hpp"
 
 namespace shardweld::numeric {
 
@@ -17,6 +18,20 @@ To cast_one(DType from, From value, DType to) {
     convert(from, std::as_bytes(std::span(&value, 1)), to,
             std::as_writable_bytes(std::span(&result, 1)));
     return result;
+}
+
+/// Calls `check` with the loops of each instruction set that this processor has.
+template <typename Check>
+void with_each_instruction_set(Check check) {
+    const InstructionSet widest = instruction_set();
+    for (const InstructionSet set :
+         {InstructionSet::portable, InstructionSet::avx2, InstructionSet::avx512}) {
+        if (set <= widest) {
+            instruction_set() = set;
+            check();
+        }
+    }
+    instruction_set() = widest;
 }
 
 inline std::vector<std::uint16_t> all_16_bit_patterns() {
