@@ -30,11 +30,14 @@ struct Coder {
     float largest;  ///< of these
 };
 
-/// What a type of GGML's does with a block of values, which holds its own scale.
+/// The loops over blocks of one of GGML's types, each of which holds its own scale, for the
+/// processor.
 struct BlockCoder {
-    void (*encode)(const QuantiseKernels& kernels, const float* x, std::byte* out) = nullptr;
-    /// Gives the largest magnitude.
-    float (*decode)(const QuantiseKernels& kernels, const std::byte* stored, float* x) = nullptr;
+    /// Of finite values; false where a scale is infinite.
+    bool (*(*encode)())(const float* x, std::size_t n_blocks, std::byte* out) = nullptr;
+    /// Gives each block's largest magnitude as well.
+    void (*(*decode)())(const std::byte* stored, std::size_t n_blocks, float* x,
+                        float* most) = nullptr;
 };
 
 constexpr float kLargestE4m3 = 448;

@@ -23,6 +23,7 @@ class RowReader {
         : places(rows),
           values(places.n_columns),
           steps(places.n_tiles),
+          most(places.n_tiles),
           coder(*places.facts.coder),
           rows_(rows),
           codes_(codes),
@@ -57,6 +58,7 @@ class RowReader {
     RowPlaces places;
     std::vector<float> values;  ///< of the row
     std::vector<float> steps;   ///< of its tiles
+    std::vector<float> most;    ///< largest values that these allow
     const Coder& coder;
     const QuantiseKernels& kernels = best_quantise_kernels();
 
@@ -68,6 +70,7 @@ class RowReader {
             if (std::isnan(steps[at])) {
                 throw Error(ErrorCode::unsupported, "a scale is no number");
             }
+            most[at] = coder.largest * steps[at];
         }
     }
 
@@ -104,21 +107,20 @@ Quality quality_of(const QuantisedRows& rows, Index first_row, ByteView values, 
     const std::size_t bytes = places.n_columns * size_of(rows.weight);
     std::vector<float> row(places.n_columns);
     Quality found;
+    std::vector<double> squares;
     for (std::size_t begin = 0; begin < n_rows; begin += places.tile_rows) {
-        std::vector<Quality> tiles(places.n_tiles);
+        squares.assign(2 * places.n_tiles, 0);
         for (std::size_t r = begin; r < std::min(begin + places.tile_rows, n_rows); ++r) {
             reader.decode(r);
             convert(rows.weight, values.subspan(r * bytes, bytes), DType::f32,
                     std::as_writable_bytes(std::span(row)));
-            for (std::size_t at = 0; at < places.n_tiles; ++at) {
-                const std::size_t first = at * places.tile;
-                reader.kernels.compare(row.data() + first, reader.values.data() + first,
-                                       reader.steps[at], reader.coder.largest * reader.steps[at],
-                                       places.width(at), &tiles[at]);
-            }
+            reader.kernels.compare(row.data(), reader.values.data(), reader.steps.data(),
+                                   reader.most.data(), places.tile, places.n_columns,
+                                   squares.data(), &found);
         }
         for (std::size_t at = 0; at < places.n_tiles; ++at) {
-            found.add_tile(tiles[at], first_row + static_cast<Index>(begin),
+            found.add_tile(squares[2 * at], squares[2 * at + 1],
+                           first_row + static_cast<Index>(begin),
                            static_cast<Index>(at * places.tile));
         }
     }

@@ -22,32 +22,30 @@ struct Quality {
     Tile worst;             ///< the first one of equal tiles
 
     void add(const Quality& other) {
-        add_sums(other);
-        worst = other.worst.error > worst.error ? other.worst : worst;
-    }
-    /// Adds a tile's sums. Roots and quotients take time: most tiles are well below the
-    /// worst one.
-    void add_tile(const Quality& tile, Index row, Index column) {
-        constexpr double kWellBelow = 0.999;
-        add_sums(tile);
-        const double least = worst.error > 0 ? worst.error * worst.error * kWellBelow : 0;
-        if (tile.error_squares < least * tile.value_squares) {
-            return;
-        }
-        const double error = tile.relative_error();
-        worst = error > worst.error ? Tile{row, column, error} : worst;
-    }
-    /// Root of the squared errors over that of the squared values; 0 where there are only zeros.
-    [[nodiscard]] double relative_error() const {
-        return value_squares > 0 ? std::sqrt(error_squares / value_squares) : 0;
-    }
-
-  private:
-    void add_sums(const Quality& other) {
         error_squares += other.error_squares;
         value_squares += other.value_squares;
         n_saturated += other.n_saturated;
         n_zeroed += other.n_zeroed;
+        worst = other.worst.error > worst.error ? other.worst : worst;
+    }
+    /// Adds a tile's squares. Roots and quotients take time: most tiles are well below the worst
+    /// one.
+    void add_tile(double errors, double values, Index row, Index column) {
+        constexpr double kWellBelow = 0.999;
+        error_squares += errors;
+        value_squares += values;
+        const double least = worst.error > 0 ? worst.error * worst.error * kWellBelow : 0;
+        if (errors < least * values) {
+            return;
+        }
+        const double error = error_of(errors, values);
+        worst = error > worst.error ? Tile{row, column, error} : worst;
+    }
+    [[nodiscard]] double relative_error() const { return error_of(error_squares, value_squares); }
+
+    /// Root of the squared errors over that of the squared values; 0 where there are only zeros.
+    static double error_of(double errors, double values) {
+        return values > 0 ? std::sqrt(errors / values) : 0;
     }
 };
 

@@ -89,37 +89,6 @@ SHARDWELD_LOOP void e2m1_product_loop(const float* x, float factor, std::uint8_t
     });
 }
 
-// A kernel takes numbers, no structures. NOLINTNEXTLINE(readability-function-size)
-SHARDWELD_LOOP void whole_loop(const float* x, float low, float factor, float shift, int top,
-                               std::uint8_t* codes, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        const auto whole = static_cast<int>((x[i] - low) * factor + shift);
-        codes[i] = static_cast<std::uint8_t>(whole < top ? whole : top);
-    }
-}
-
-SHARDWELD_LOOP void byte_loop(const float* x, float factor, std::uint8_t* codes, std::size_t n) {
-    for (std::size_t i = 0; i < n; ++i) {
-        const float product = x[i] * factor;
-        const auto bits = std::bit_cast<std::uint32_t>(product);
-        const auto magnitude = std::bit_cast<float>(bits & kF32Magnitude);
-        const auto whole = static_cast<int>(magnitude);
-        const int away = magnitude - static_cast<float>(whole) >= 0.5F ? whole + 1 : whole;
-        codes[i] = static_cast<std::uint8_t>(bits >> 31U != 0 ? -away : away);
-    }
-}
-
-SHARDWELD_LOOP void extremes_loop(const float* x, std::size_t n, float* least, float* most) {
-    float smallest = x[0];
-    float largest = x[0];
-    for (std::size_t i = 1; i < n; ++i) {
-        smallest = x[i] < smallest ? x[i] : smallest;
-        largest = x[i] > largest ? x[i] : largest;
-    }
-    *least = smallest;
-    *most = largest;
-}
-
 SHARDWELD_LOOP void pack_loop(const std::uint8_t* codes, std::uint8_t* bytes, std::size_t n) {
     for (std::size_t i = 0; i < n; ++i) {
         bytes[i] = static_cast<std::uint8_t>(codes[2 * i] | (codes[2 * i + 1] << 4U));
@@ -167,41 +136,47 @@ using FourDoubles = double __attribute__((vector_size(32)));
 using EightFloats = float __attribute__((vector_size(32)));
 using EightDoubles = double __attribute__((vector_size(64)));
 
-/// Sums of squares by index modulo 8.
-template <typename Floats, typename Doubles>
-struct SquareSums {
-    static constexpr std::size_t kWidth = sizeof(Doubles) / sizeof(double);
-    static constexpr std::size_t kParts = 8 / kWidth;
+/// Squares by index modulo 8, first errors', then values'.
+constexpr std::size_t kSquares = 16;
 
-    Doubles errors[kParts] = {};
-    Doubles values[kParts] = {};
-
-    SHARDWELD_LOOP void add_eight(const float* x, const float* codes, float step) {
-        for (std::size_t part = 0; part < kParts; ++part) {
-            Floats value;
-            Floats read;
-            std::memcpy(&value, x + part * kWidth, sizeof(value));
-            std::memcpy(&read, codes + part * kWidth, sizeof(read));
-            read *= step;
-            const Doubles wide = __builtin_convertvector(value, Doubles);
-            const Doubles error = wide - __builtin_convertvector(read, Doubles);
-            errors[part] += error * error;
-            values[part] += wide * wide;
-        }
-    }
-    SHARDWELD_LOOP static double total(const Doubles (&sums)[kParts]) {
-        const auto at = [&](std::size_t i) { return sums[i / kWidth][i % kWidth]; };
-        return ((at(0) + at(1)) + (at(2) + at(3))) + ((at(4) + at(5)) + (at(6) + at(7)));
-    }
+/// How many values of a row are saturated and zeroed, by place in a register.
+template <typename Floats>
+struct Counts {
+    using Integers = decltype(Floats{} < Floats{});
+    Integers saturated{};
+    Integers zeroed{};
 };
 
 template <typename Floats, typename Doubles>
-SHARDWELD_LOOP void squares_loop(const float* x, const float* codes, float step, std::size_t n,
-                                 Quality* found) {
-    SquareSums<Floats, Doubles> sums;
+SHARDWELD_LOOP void add_eight(const float* x, const float* codes, float step, float most,
+                              Doubles* squares, Counts<Floats>& counts) {
+    constexpr std::size_t kWidth = sizeof(Doubles) / sizeof(double);
+    constexpr std::size_t kParts = 8 / kWidth;
+    for (std::size_t part = 0; part < kParts; ++part) {
+        Floats value;
+        Floats read;
+        std::memcpy(&value, x + part * kWidth, sizeof(value));
+        std::memcpy(&read, codes + part * kWidth, sizeof(read));
+        read *= step;
+        const Doubles wide = __builtin_convertvector(value, Doubles);
+        const Doubles error = wide - __builtin_convertvector(read, Doubles);
+        squares[part] += error * error;
+        squares[kParts + part] += wide * wide;
+        // A comparison is -1 where it holds.
+        counts.saturated += (value > most) | (value < -most);
+        counts.zeroed += (value != 0) & (read == 0);
+    }
+}
+
+/// Of one tile.
+template <typename Floats, typename Doubles>
+// NOLINTNEXTLINE(readability-function-size): a kernel takes numbers, no structures
+SHARDWELD_LOOP void take_squares(const float* x, const float* codes, float step, float most,
+                                 std::size_t n, double* out, Counts<Floats>& counts) {
+    Doubles squares[kSquares * sizeof(double) / sizeof(Doubles)] = {};
     std::size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        sums.add_eight(x + i, codes + i, step);
+        add_eight(x + i, codes + i, step, most, squares, counts);
     }
     if (i < n) {
         float rest[8] = {};
@@ -210,61 +185,79 @@ SHARDWELD_LOOP void squares_loop(const float* x, const float* codes, float step,
             rest[j] = x[i + j];
             codes_of_rest[j] = codes[i + j];
         }
-        sums.add_eight(rest, codes_of_rest, step);
+        add_eight(rest, codes_of_rest, step, most, squares, counts);
     }
-    found->error_squares += sums.total(sums.errors);
-    found->value_squares += sums.total(sums.values);
+    std::memcpy(out, squares, sizeof(squares));
+}
+
+template <std::size_t kN>
+SHARDWELD_LOOP void add_neighbours(const double* from, double* sums) {
+    for (std::size_t i = 0; i < kN; ++i) {
+        sums[i] = from[2 * i] + from[2 * i + 1];
+    }
+}
+
+template <typename Integers>
+SHARDWELD_LOOP Index count_held(const Integers& counts) {
+    Index n = 0;
+    for (std::size_t i = 0; i < sizeof(Integers) / sizeof(counts[0]); ++i) {
+        n -= counts[i];
+    }
+    return n;
 }
 
 template <typename Floats, typename Doubles>
 // NOLINTNEXTLINE(readability-function-size)
-SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, float step, float most,
-                                 std::size_t n, Quality* found) {
-    squares_loop<Floats, Doubles>(x, codes, step, n, found);
-    std::uint32_t n_saturated = 0;
-    std::uint32_t n_zeroed = 0;
-    for (std::size_t i = 0; i < n; ++i) {
-        const auto magnitude =
-            std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) & kF32Magnitude);
-        n_saturated += magnitude > most ? 1U : 0U;
-        n_zeroed += static_cast<std::uint32_t>(x[i] != 0) &
-                    static_cast<std::uint32_t>(codes[i] * step == 0);
+SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, const float* steps,
+                                 const float* most, std::size_t tile, std::size_t n,
+                                 double* squares, Quality* found) {
+    constexpr std::size_t kTiles = 8;  // whose sums are added up together
+    double eighths[kTiles * kSquares] = {};
+    double quarters[kTiles * kSquares / 2];
+    double halves[kTiles * kSquares / 4];
+    double sums[kTiles * kSquares / 8];
+    Counts<Floats> counts;
+    std::size_t at = 0;
+    for (std::size_t begin = 0; begin < n;) {
+        std::size_t n_tiles = 0;
+        for (; n_tiles < kTiles && begin < n; ++n_tiles, ++at, begin += tile) {
+            take_squares<Floats, Doubles>(x + begin, codes + begin, steps[at], most[at],
+                                          n - begin < tile ? n - begin : tile,
+                                          eighths + n_tiles * kSquares, counts);
+        }
+        add_neighbours<kTiles * kSquares / 2>(eighths, quarters);
+        add_neighbours<kTiles * kSquares / 4>(quarters, halves);
+        add_neighbours<kTiles * kSquares / 8>(halves, sums);
+        for (std::size_t i = 0; i < 2 * n_tiles; ++i) {
+            squares[2 * (at - n_tiles) + i] += sums[i];
+        }
     }
-    found->n_saturated += n_saturated;
-    found->n_zeroed += n_zeroed;
+    found->n_saturated += count_held(counts.saturated);
+    found->n_zeroed += count_held(counts.zeroed);
 }
 
 template <template <auto> class Set, typename Floats, typename Doubles>
-constexpr QuantiseKernels kQuantiseKernels{
-    Set<largest_loop>::run,       Set<e4m3_product_loop>::run,
-    Set<e4m3_quotient_loop>::run, Set<integer_loop>::run,
-    Set<e2m1_quotient_loop>::run, Set<e2m1_product_loop>::run,
-    Set<whole_loop>::run,         Set<byte_loop>::run,
-    Set<extremes_loop>::run,      Set<pack_loop>::run,
-    Set<unpack_loop>::run,        Set<of_e4m3_loop>::run,
-    Set<of_e2m1_loop>::run,       Set<of_integer_loop>::run,
-    Set<multiply_loop>::run,      Set<compare_loop<Floats, Doubles>>::run};
+constexpr QuantiseKernels kQuantiseKernels{Set<largest_loop>::run,
+                                           Set<e4m3_product_loop>::run,
+                                           Set<e4m3_quotient_loop>::run,
+                                           Set<integer_loop>::run,
+                                           Set<e2m1_quotient_loop>::run,
+                                           Set<e2m1_product_loop>::run,
+                                           Set<pack_loop>::run,
+                                           Set<unpack_loop>::run,
+                                           Set<of_e4m3_loop>::run,
+                                           Set<of_e2m1_loop>::run,
+                                           Set<of_integer_loop>::run,
+                                           Set<multiply_loop>::run,
+                                           Set<compare_loop<Floats, Doubles>>::run};
 
 }  // namespace
 
-const QuantiseKernels& portable_quantise_kernels() {
-    return kQuantiseKernels<Portable, TwoFloats, TwoDoubles>;
-}
-
-const QuantiseKernels* avx2_quantise_kernels() {
-    return has_avx2() ? &kQuantiseKernels<Avx2, FourFloats, FourDoubles> : nullptr;
-}
-
-const QuantiseKernels* avx512_quantise_kernels() {
-    return has_avx512() ? &kQuantiseKernels<Avx512, EightFloats, EightDoubles> : nullptr;
-}
-
 const QuantiseKernels& best_quantise_kernels() {
-    static const QuantiseKernels& best =
-        has_avx512() ? kQuantiseKernels<Avx512, EightFloats, EightDoubles>
-        : has_avx2() ? kQuantiseKernels<Avx2, FourFloats, FourDoubles>
-                     : kQuantiseKernels<Portable, TwoFloats, TwoDoubles>;
-    return best;
+    const InstructionSet set = instruction_set();
+    return set == InstructionSet::avx512 ? kQuantiseKernels<Avx512, EightFloats, EightDoubles>
+           : set == InstructionSet::avx2 ? kQuantiseKernels<Avx2, FourFloats, FourDoubles>
+                                         : kQuantiseKernels<Portable, TwoFloats, TwoDoubles>;
 }
 
 }  // namespace shardweld::numeric

@@ -25,13 +25,6 @@ struct QuantiseKernels {
                              std::size_t n);
     /// E2M1 of x * factor; the sign is x's.
     void (*e2m1_of_product)(const float* x, float factor, std::uint8_t* codes, std::size_t n);
-    /// The whole part of (x - low) * factor + shift, which is not negative; `top` at most.
-    void (*whole_of_product)(const float* x, float low, float factor, float shift, int top,
-                             std::uint8_t* codes, std::size_t n);
-    /// x * factor, half away from zero, as a byte with a sign.
-    void (*byte_of_product)(const float* x, float factor, std::uint8_t* codes, std::size_t n);
-    /// The smallest and the largest value; of zeros either sign.
-    void (*extremes)(const float* x, std::size_t n, float* least, float* most);
     /// Two codes of four bits in a byte, the first one low; `n` bytes.
     void (*pack_nibbles)(const std::uint8_t* codes, std::uint8_t* bytes, std::size_t n);
     /// The codes of such bytes.
@@ -41,17 +34,16 @@ struct QuantiseKernels {
     void (*of_e2m1)(const std::uint8_t* codes, float* x, std::size_t n);
     void (*of_integer)(const std::uint8_t* codes, float half, float* x, std::size_t n);
     void (*multiply)(float* x, float factor, std::size_t n);
-    /// Adds `n` values, what they are read as (codes' values times a step), and the largest value
-    /// there is, not negative. Sums are made of eight, one for each index modulo 8, so that their
-    /// order is the same on every processor.
-    void (*compare)(const float* x, const float* codes, float step, float most, std::size_t n,
-                    Quality* sums);
+    /// Adds a row of `n` values in tiles of `tile`, which are read as their codes' values times a
+    /// step: to `squares` of each tile those of errors and then those of values, to the counts of
+    /// `found` what is larger than `most`, which is not negative, and what is read as zero. Sums
+    /// are made of eight, one for each index modulo 8, so that their order is the same on every
+    /// processor.
+    void (*compare)(const float* x, const float* codes, const float* steps, const float* most,
+                    std::size_t tile, std::size_t n, double* squares, Quality* found);
 };
 
-const QuantiseKernels& portable_quantise_kernels();
-/// nullptr where the processor (or the build) has none.
-const QuantiseKernels* avx2_quantise_kernels();
-const QuantiseKernels* avx512_quantise_kernels();
+/// Of instruction_set().
 const QuantiseKernels& best_quantise_kernels();
 
 }  // namespace shardweld::numeric

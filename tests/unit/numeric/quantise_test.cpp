@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -20,6 +21,8 @@
 #include "numeric/quantise_kernels.hpp"
 #include "shardweld/error.hpp"
 #include "support/temporary_directory.hpp"
+
+#include "samples.hpp"
 
 namespace shardweld::numeric {
 namespace {
@@ -161,9 +164,11 @@ TEST_P(GgmlEdge, gives_the_bytes_of_gguf_py) {
             EXPECT_THROW((void)quantised(rows_of(encoding, tensor), tensor), Error) << name;
             continue;
         }
-        const Quantised found = quantised(rows_of(encoding, tensor), tensor);
-        EXPECT_EQ(digest_of(found.codes), expected) << name;
-        EXPECT_TRUE(found.scales.empty());
+        with_each_instruction_set([&, encoding = encoding] {
+            const Quantised found = quantised(rows_of(encoding, tensor), tensor);
+            EXPECT_EQ(digest_of(found.codes), expected) << name;
+            EXPECT_TRUE(found.scales.empty());
+        });
         ++n_compared;
     }
     EXPECT_GE(n_compared, 3);
@@ -292,18 +297,17 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
         values.push_back(static_cast<float>(i) / 8);
     }
     const std::size_t n = values.size() - 3;
-    for (const QuantiseKernels* kernels : {avx2_quantise_kernels(), avx512_quantise_kernels()}) {
-        if (kernels == nullptr) {
-            continue;
-        }
+    std::vector<const QuantiseKernels*> sets;
+    with_each_instruction_set([&] { sets.push_back(&best_quantise_kernels()); });
+    const QuantiseKernels& plain = *sets.front();
+    for (const QuantiseKernels* kernels : sets) {
         const auto same = [&](auto&& loop) {
             std::vector<std::uint8_t> wanted(n + 1), found(n + 1);
-            loop(portable_quantise_kernels(), wanted.data());
+            loop(plain, wanted.data());
             loop(*kernels, found.data());
             EXPECT_EQ(wanted, found);
         };
-        EXPECT_EQ(kernels->largest(values.data(), n),
-                  portable_quantise_kernels().largest(values.data(), n));
+        EXPECT_EQ(kernels->largest(values.data(), n), plain.largest(values.data(), n));
         for (const float operand : {1.0F, 0.37F, 0x1p-126F, 0x1p100F}) {
             same([&](const QuantiseKernels& of, std::uint8_t* out) {
                 of.e4m3_of_product(values.data(), operand, out, n);
@@ -324,26 +328,6 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
                 of.e2m1_of_product(values.data(), operand, out, n);
             });
         }
-        for (const std::size_t first : {std::size_t{0}, n / 2, n - 40}) {
-            std::array<float, 4> found{};
-            kernels->extremes(values.data() + first, 37, found.data(), found.data() + 1);
-            portable_quantise_kernels().extremes(values.data() + first, 37, found.data() + 2,
-                                                 found.data() + 3);
-            EXPECT_EQ(found[0], found[2]);
-            EXPECT_EQ(found[1], found[3]);
-        }
-        // Small integers and halves, as products of blocks are.
-        const std::vector<float> small(values.end() - 4096, values.end());
-        for (const float factor : {0.37F, 0.5F, 0.03F}) {
-            std::vector<std::uint8_t> wanted(4096), bytes(4096);
-            portable_quantise_kernels().byte_of_product(small.data(), factor, wanted.data(), 4093);
-            kernels->byte_of_product(small.data(), factor, bytes.data(), 4093);
-            EXPECT_EQ(wanted, bytes);
-            portable_quantise_kernels().whole_of_product(small.data(), -256, factor, 0.5F, 31,
-                                                         wanted.data(), 4093);
-            kernels->whole_of_product(small.data(), -256, factor, 0.5F, 31, bytes.data(), 4093);
-            EXPECT_EQ(wanted, bytes);
-        }
         std::vector<std::uint8_t> codes(256);
         std::iota(codes.begin(), codes.end(), std::uint8_t{0});
         const auto read = [&](const QuantiseKernels& of) {
@@ -358,17 +342,23 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
             std::memcpy(bits.data(), x.data(), bits.size() * sizeof(float));
             return bits;
         };
-        EXPECT_EQ(read(*kernels), read(portable_quantise_kernels()));
+        EXPECT_EQ(read(*kernels), read(plain));
         for (const std::size_t count : {std::size_t{1}, std::size_t{16}, std::size_t{37}, n}) {
-            Quality found;
-            Quality wanted;
-            kernels->compare(values.data(), values.data() + 1, 0.75F, 2.5F, count, &found);
-            portable_quantise_kernels().compare(values.data(), values.data() + 1, 0.75F, 2.5F,
-                                                count, &wanted);
-            EXPECT_EQ(found.error_squares, wanted.error_squares);
-            EXPECT_EQ(found.value_squares, wanted.value_squares);
-            EXPECT_EQ(found.n_saturated, wanted.n_saturated);
-            EXPECT_EQ(found.n_zeroed, wanted.n_zeroed);
+            for (const std::size_t tile : {std::size_t{16}, std::size_t{37}, n}) {
+                const std::size_t n_tiles = n / tile + 1;
+                std::vector<float> steps(n_tiles, 0.75F);
+                std::vector<float> most(n_tiles, 2.5F);
+                steps.back() = 0.5F;
+                most.back() = 1.5F;
+                const auto compare = [&](const QuantiseKernels& of) {
+                    std::vector<double> squares(2 * n_tiles, 1.0);
+                    Quality found;
+                    of.compare(values.data(), values.data() + 1, steps.data(), most.data(), tile,
+                               count, squares.data(), &found);
+                    return std::tuple(squares, found.n_saturated, found.n_zeroed);
+                };
+                EXPECT_EQ(compare(*kernels), compare(plain));
+            }
         }
         same([&](const QuantiseKernels& of, std::uint8_t* out) {
             std::vector<std::uint8_t> unpacked(n);
@@ -376,6 +366,57 @@ TEST(Quantise, gives_the_same_bits_on_every_instruction_set) {
             of.pack_nibbles(unpacked.data(), out, n / 2);
         });
     }
+}
+
+/// Blocks of small integers and eighths, ties among their quotients, and of values far apart.
+TEST(Quantise, makes_and_reads_the_same_blocks_on_every_instruction_set) {
+    SavedTensor tensor = filled(64, 256, 0.0F);
+    std::vector<float> values(64 * 256);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        const std::size_t row = i / 256;
+        values[i] = row < 32 ? static_cast<float>(static_cast<int>(i * 7919 % 4096) - 2048) / 8
+                             : std::sin(static_cast<float>(i)) *
+                                   std::ldexp(1.0F, static_cast<int>(i * 31 % 48) - 40);
+    }
+    std::memcpy(tensor.bytes.data(), values.data(), tensor.bytes.size());
+    for (const std::string& name : encoding_names()) {
+        const Encoding encoding = encoding_from(name).value();
+        if (facts_of(encoding).blocks == nullptr) {
+            continue;
+        }
+        const QuantisedRows rows = rows_of(encoding, tensor);
+        std::vector<std::vector<std::byte>> all;
+        with_each_instruction_set([&] {
+            all.push_back(quantised(rows, tensor).codes);
+            std::vector<std::byte> back(tensor.bytes.size() / 2);
+            dequantise(rows, all.front(), {}, back);
+            all.push_back(back);
+        });
+        for (std::size_t i = 2; i < all.size(); ++i) {
+            EXPECT_EQ(all[i], all[i % 2]) << name;
+        }
+    }
+}
+
+TEST(Quantise, rounds_halves_of_q8_0_away_from_zero) {
+    SavedTensor tensor = filled(256, 32, 0.0F);
+    for (std::size_t i = 0; i < 256UL * 32; ++i) {
+        // Steps of 1: quotients are the values themselves.
+        const float half = static_cast<float>(static_cast<int>(i % 253) - 126) / 2;
+        const float beside = i % 3 == 0 ? half : std::nextafter(half, i % 3 == 1 ? 0.0F : 200.0F);
+        const float value = i % 32 == 0 ? 127.0F : beside;
+        std::memcpy(tensor.bytes.data() + 4 * i, &value, sizeof(value));
+    }
+    with_each_instruction_set([&] {
+        const auto codes =
+            quantised(rows_of(encoding_from("gguf:q8_0").value(), tensor), tensor).codes;
+        for (std::size_t i = 0; i < 256UL * 32; ++i) {
+            float value = 0;
+            std::memcpy(&value, tensor.bytes.data() + 4 * i, sizeof(value));
+            const auto code = std::to_integer<std::int8_t>(codes[i / 32 * 34 + 2 + i % 32]);
+            ASSERT_EQ(static_cast<float>(code), std::round(value)) << value;
+        }
+    });
 }
 
 /// What is told of a tile, worked out one value after the other.
@@ -421,14 +462,13 @@ TEST(Quality, the_worst_tile_is_the_first_of_the_largest_errors) {
     Quality found;
     Quality::Tile worst;
     for (Index i = 0; i < 2000; ++i) {
-        Quality tile;
-        tile.value_squares = static_cast<double>(i * 7919 % 101);
         // Many equal errors, and some that differ by little.
-        tile.error_squares = tile.value_squares * static_cast<double>(i % 13 + 1) *
-                             (1 + 1e-4 * static_cast<double>(i * 31 % 17));
-        found.add_tile(tile, i, 2 * i);
-        if (tile.relative_error() > worst.error) {
-            worst = {i, 2 * i, tile.relative_error()};
+        const auto values = static_cast<double>(i * 7919 % 101);
+        const double errors = values * static_cast<double>(i % 13 + 1) *
+                              (1 + 1e-4 * static_cast<double>(i * 31 % 17));
+        found.add_tile(errors, values, i, 2 * i);
+        if (Quality::error_of(errors, values) > worst.error) {
+            worst = {i, 2 * i, Quality::error_of(errors, values)};
         }
     }
     EXPECT_EQ(found.worst.error, worst.error);
