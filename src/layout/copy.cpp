@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "core/index.hpp"
@@ -138,11 +139,18 @@ Range dst_span(const Copy& copy) {
 }
 
 std::string to_text(const Copy& copy) {
-    std::string text = std::to_string(copy.src_offset) + " -> " + std::to_string(copy.dst_offset);
-    for (const std::size_t k : indices(copy.loops)) {
-        const Loop& loop = copy.loops[k];
-        text += (k == 0 ? ": " : " ") + std::to_string(loop.extent) + "x(" +
-                std::to_string(loop.src_stride) + "," + std::to_string(loop.dst_stride) + ")";
+    std::string text;
+    const auto add = [&](std::string_view before, Index number) {
+        text.append(before).append(std::to_string(number));
+    };
+    add("", copy.src_offset);
+    add(" -> ", copy.dst_offset);
+    for (std::string_view before = ": "; const Loop& loop : copy.loops) {
+        add(before, loop.extent);
+        add("x(", loop.src_stride);
+        add(",", loop.dst_stride);
+        text += ')';
+        before = " ";
     }
     return text;
 }

@@ -228,8 +228,12 @@ struct WrittenTensor {
 /// it, its outputs. The target itself is the first output; `beside` it are the scales that are made
 /// with codes, and behind these what is made of nothing stored, such as a shape or a divisor.
 struct Target : WrittenTensor {
-    DType stored = DType::f32;          ///< as the checkpoint holds it
-    Index add = 0;                      ///< added in fp32, rounded once
+    DType stored = DType::f32;    ///< as the checkpoint holds it
+    bool is_kept = false;         ///< written as it is stored, whatever --dtype says
+    bool is_copy = false;         ///< the model's elements are those of another target
+    bool is_second_name = false;  ///< a copy of another tensor: a tied head, of the embedding
+    std::uint32_t piece = 0;      ///< the number of the piece of a training checkpoint that it is
+    Index add = 0;                ///< added in fp32, rounded once
     SharedList<Operand> operands = {};  ///< cover every element exactly once, but for `zeros`
     SharedList<Operand> replicas = {};  ///< hold some elements again: compared, never written
     SharedList<WrittenTensor> beside = {};
@@ -244,13 +248,9 @@ struct Target : WrittenTensor {
     OptionalBox<Decode> decode = {};
     Index block = 0;  ///< elements under one checksum, where that is not what block_elements says
     Index strip = 0;  ///< elements that are made at once, where another output is made with it
-    bool is_kept = false;     ///< written as it is stored, whatever --dtype says
-    std::uint32_t piece = 0;  ///< the number of the piece of a training checkpoint that it is
     SharedList<LogicalPatch> logical_patches =
         {};                                ///< what it holds of the model, where it is asked for
     SharedList<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
-    bool is_copy = false;                  ///< the model's elements are those of another target
-    bool is_second_name = false;  ///< a copy of another tensor: a tied head, of the embedding
     SharedValue<std::string> state =
         {};  ///< of the optimizer, that it holds of a weight; "": the weight
 

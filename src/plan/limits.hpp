@@ -49,7 +49,7 @@ struct LimitNeeds {
 };
 
 /// Notes how much of a round's bytes, which count the widest type of each target, is what is stored
-/// and what is written, and how many strips its mixed targets need.
+/// and what is written, how many strips its mixed targets need, and whether any is folded.
 void note_shares(const std::vector<Target>& targets, LimitNeeds& needs);
 
 /// A split of `memory_limit`; `message_limit` 0: as large as what is sent in a round. Error(usage)
@@ -71,8 +71,5 @@ Bytes strip_buffer(const Target& target);
 
 /// Whether some operand has no run that is contiguous in source and target (a transpose).
 bool is_scattered(const Target& target);
-
-/// Whether some target is folded.
-bool folds(const std::vector<Target>& targets);
 
 }  // namespace shardweld::plan

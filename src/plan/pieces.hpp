@@ -5,10 +5,12 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "core/lists.hpp"
 #include "core/optional_box.hpp"
 #include "core/shared_text.hpp"
 #include "core/shared_value.hpp"
@@ -48,9 +50,14 @@ inline std::string corner_text(const layout::Box& box) {
 /// A name that no other piece of the checkpoint has: file and path, and where the box begins if the
 /// file is not settled.
 inline std::string piece_name(const TensorPiece& piece) {
-    const std::string path = joined(piece.path, ".");
-    const std::string& file = piece.file;
-    return file.empty() ? path + corner_text(piece.box) : file + ":" + path;
+    std::string name = piece.file;
+    name.reserve(name.size() + 1 +
+                 add_up(piece.path, [](const SharedText& key) { return key.text().size() + 1; }));
+    for (std::string_view between = name.empty() ? "" : ":"; const SharedText& key : piece.path) {
+        name.append(between).append(key.text());
+        between = ".";
+    }
+    return piece.file.text().empty() ? name + corner_text(piece.box) : name;
 }
 
 /// The pieces of the tensor that a line stands for: `line.join` says how ranks cut it, the captures

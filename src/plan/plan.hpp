@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <tuple>
@@ -65,6 +66,7 @@ struct Plan {
     /// not at all.
     std::vector<std::uint32_t> sample_every;
     Visibility visibility;
+    LimitNeeds needs;  ///< of the targets, and of the ranks that it was shared among last
     Limits limits;
     std::vector<bool> scattered;  ///< by target: is_scattered
     /// Each part of the output space takes so many rounds, one for each checkpoint of a mix. What
@@ -136,7 +138,10 @@ std::vector<Slice> work_of(const Plan& plan, OutputRange range);
 using MadeTogether = InlineVector<Slice, 2>;
 MadeTogether made_with(const Plan& plan, const Slice& slice);
 
-/// All slices of a part of the output space, in output order.
+/// All slices of a part of the output space, in output order: one after another, of which there
+/// may be a million, or as a list.
+void for_each_slice(const Plan& plan, OutputRange range,
+                    const std::function<void(const Slice&)>& visit);
 std::vector<Slice> slices_of(const Plan& plan, OutputRange range);
 
 /// The part of the output space that a slice of work_of and those made with it take.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include "layout/patch.hpp"
@@ -88,8 +87,12 @@ class LegacyPieces {
                                         const std::vector<Index>& shape) const {
         Captures local = captures;
         const auto ep = take_expert(line, local);
+        std::vector<layout::Box> boxes;  // by tensor-parallel rank, of which hundreds have one
+        for (Index tp = 0; tp < sizes_.tp; ++tp) {
+            boxes.push_back(box_of(line, tp, shape));
+        }
         std::vector<TensorPiece> pieces;
-        std::set<Index> held;  // ranks of those that cut the tensor, whose parts a file has
+        std::vector<layout::Box> held;
         for (const StageTensor& at : stages_of(line, local)) {
             const SharedList<SharedText> path = {model_key(*at.stage), at.name};
             const std::size_t first_file = static_cast<std::size_t>(at.stage->rank) * pairs_.size();
@@ -101,9 +104,11 @@ class LegacyPieces {
                 TensorPiece piece;
                 piece.file = files_[first_file + i];
                 piece.path = path;
-                piece.box = box_of(line, pair.tp, shape);
-                const Index first = piece.box.empty() ? 0 : first_element(piece.box, shape);
-                piece.is_copy = !held.insert(first).second;
+                piece.box = boxes[as_size(pair.tp)];
+                piece.is_copy = contains(held, piece.box);
+                if (!piece.is_copy) {
+                    held.push_back(piece.box);
+                }
                 pieces.push_back(std::move(piece));
             }
         }
@@ -113,15 +118,6 @@ class LegacyPieces {
   private:
     [[nodiscard]] std::string model_key(const Stage& stage) const {
         return pipeline_.back().chunk == 0 ? "model" : "model" + std::to_string(stage.chunk);
-    }
-
-    /// Parts of one tensor begin at different elements.
-    static Index first_element(const layout::Box& box, const std::vector<Index>& shape) {
-        Index at = 0;
-        for (const std::size_t k : indices(shape)) {
-            at = at * shape[k] + box[k].lo;
-        }
-        return at;
     }
 
     /// The expert-parallel rank whose files have the tensor; nullopt: of no expert. Experts are

@@ -32,16 +32,18 @@ std::string text_of(const plan::Machine& machine) {
            text_of(shared.system_read_bytes_s) + " and " + text_of(shared.system_write_bytes_s);
 }
 
-Forecast forecast(const Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-                  Bytes rate, const mpi::Comm& comm) {
+/// Of the plan as it is now shared, with what the advice supposes.
+Forecast forecast(const Merge& merge, const plan::Traffic& traffic, const Advice& advice,
+                  const mpi::Comm& comm) {
     const plan::Plan& plan = merge.first().plan;
+    const plan::Machine& machine = advice.machine;
     const int per_node = machine.shared.ranks_per_node;
     Forecast made;
     made.n_ranks = plan.n_ranks();
     made.n_nodes = (made.n_ranks + per_node - 1) / per_node;
     made.strategy = plan.strategy;
     made.metadata_s =
-        metadata_seconds(merge, made.n_ranks, std::min(made.n_ranks, per_node), machine);
+        metadata_seconds(advice.metadata, made.n_ranks, std::min(made.n_ranks, per_node), machine);
     made.time = plan::timeline_of(traffic, machine, plan.is_lockstep);
     Bytes moved = 0;
     for (const plan::RankTraffic& rank : traffic.ranks) {
@@ -49,7 +51,7 @@ Forecast forecast(const Merge& merge, const plan::Traffic& traffic, const plan::
     }
     made.time.total_s += kStart_s + made.metadata_s;
     made.slow_s =
-        kStart_s + made.metadata_s + static_cast<double>(moved) / static_cast<double>(rate);
+        kStart_s + made.metadata_s + static_cast<double>(moved) / static_cast<double>(advice.rate);
     made.limit = plan::bottleneck_of(traffic, machine, plan.is_lockstep);
     made.peak = merge.forecast(comm, per_node).peak();
     return made;
@@ -68,9 +70,12 @@ double planning_seconds(const plan::Plan& plan) {
 /// Large plans take seconds each: then fewer are made.
 int step_for(const plan::Plan& plan) {
     constexpr std::size_t kLarge = 50'000;
-    const std::size_t n_operands =
-        add_up(plan.targets, [](const plan::Target& target) { return target.operands.size(); });
-    return n_operands > kLarge ? 4 : 2;
+    std::size_t n_operands = 0;
+    const bool is_large = std::ranges::any_of(plan.targets, [&](const plan::Target& target) {
+        n_operands += target.operands.size();
+        return n_operands > kLarge;
+    });
+    return is_large ? 4 : 2;
 }
 
 bool is_worth(const Forecast& more, const Forecast& fewer) {
@@ -80,8 +85,8 @@ bool is_worth(const Forecast& more, const Forecast& fewer) {
 
 /// Until two steps in a row are not worth it. Leaves the plan to the last of them. `own`: of the
 /// number of ranks that is planned, which is not worked out again.
-std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const plan::Machine& machine,
-                            Bytes rate, const plan::JobPlan& choice, const mpi::Comm& comm) {
+std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const Advice& advice,
+                            const plan::JobPlan& choice, const mpi::Comm& comm) {
     const std::vector<catalogue::File>& files = merge.input.files;
     Output& output = merge.first();
     std::vector<Forecast> made;
@@ -93,7 +98,7 @@ std::vector<Forecast> sweep(Merge& merge, const Forecast& own, const plan::Machi
         } else {
             plan::share_among(output.plan, files,
                               plan::Visibility::everywhere(n_ranks, files.size()), choice);
-            made.push_back(forecast(merge, plan::traffic_of(output.plan), machine, rate, comm));
+            made.push_back(forecast(merge, plan::traffic_of(output.plan), advice, comm));
         }
         const bool is_idle = made.size() > 1 && !is_worth(made.back(), made[made.size() - 2]);
         n_idle = is_idle ? n_idle + 1 : 0;
@@ -207,29 +212,30 @@ plan::Machine ordinary_machine() {
     return machine;
 }
 
-double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
-                        const plan::Machine& machine) {
+plan::MetadataWork metadata_work(const Merge& merge) {
     const std::size_t n_files = merge.input.files.size();
     // Each file is examined and opened, too.
     const double n_calls =
         static_cast<double>(merge.input.n_reads) + 2 * static_cast<double>(n_files);
-    // One rank of a node reads for all.
-    const int n_nodes = (n_ranks + ranks_on_node - 1) / ranks_on_node;
     const auto in_flight = static_cast<double>(reading_threads(1, n_files));
-    return plan::metadata_seconds({n_calls, in_flight, planning_seconds(merge.first().plan)},
-                                  machine, n_nodes);
+    return {n_calls, in_flight, planning_seconds(merge.first().plan)};
+}
+
+double metadata_seconds(const plan::MetadataWork& work, int n_ranks, int ranks_on_node,
+                        const plan::Machine& machine) {
+    // One rank of a node reads for all.
+    return plan::metadata_seconds(work, machine, (n_ranks + ranks_on_node - 1) / ranks_on_node);
 }
 
 Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-              const Job& job, const mpi::Comm& comm) {
+              const plan::MetadataWork& metadata, const Job& job, const mpi::Comm& comm) {
     Output& output = merge.first();
     const plan::Visibility visibility = output.plan.visibility;
     const plan::JobPlan choice = merge.choice_for(job, merge.resources());
-    const Bytes rate = job.run.rate.value_or(kSlowRate);
-    const Forecast own = forecast(merge, traffic, machine, rate, comm);
-    Advice advice{machine, sweep(merge, own, machine, rate, choice, comm),
-                  0,       0,
-                  rate,    job.run.rate.has_value()};
+    Advice advice{
+        machine, metadata, {}, 0, 0, job.run.rate.value_or(kSlowRate), job.run.rate.has_value()};
+    const Forecast own = forecast(merge, traffic, advice, comm);
+    advice.forecasts = sweep(merge, own, advice, choice, comm);
     plan::share_among(output.plan, merge.input.files, visibility, choice);
     std::vector<Forecast>& forecasts = advice.forecasts;
     const int knee = forecasts[knee_of(forecasts)].n_ranks;

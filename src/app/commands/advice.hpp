@@ -31,6 +31,7 @@ struct Forecast {
 /// The forecasts of one merge at several numbers of ranks, on a machine that is supposed.
 struct Advice {
     plan::Machine machine;            ///< as supposed
+    plan::MetadataWork metadata;      ///< whatever the number of ranks
     std::vector<Forecast> forecasts;  ///< by number of ranks
     std::size_t knee = 0;             ///< the fewest ranks that twice as many would hardly help
     std::size_t planned = 0;          ///< that of the plan itself
@@ -44,14 +45,17 @@ inline constexpr double kStart_s = 0.5;
 /// Bytes a second of all ranks that most file systems keep up in a bad hour.
 inline constexpr Bytes kSlowRate = 200'000'000;
 
-/// Seconds until so many ranks, on nodes of so many, have read the metadata and planned.
-double metadata_seconds(const Merge& merge, int n_ranks, int ranks_on_node,
+/// What reading the metadata and planning takes of a merge that is planned.
+plan::MetadataWork metadata_work(const Merge& merge);
+
+/// Seconds until so many ranks, on nodes of so many, have done it.
+double metadata_seconds(const plan::MetadataWork& work, int n_ranks, int ranks_on_node,
                         const plan::Machine& machine);
 
 /// Local. Shares the plan among 1, 2, 4, ... ranks, until that hardly helps, and among its own, as
 /// it stays. `traffic`: of the plan as it is.
 Advice advise(Merge& merge, const plan::Traffic& traffic, const plan::Machine& machine,
-              const Job& job, const mpi::Comm& comm);
+              const plan::MetadataWork& metadata, const Job& job, const mpi::Comm& comm);
 
 /// How many ranks to use, what they need, and the commands that start so many; keys and texts.
 /// `words`: what a merge is given.

@@ -306,11 +306,12 @@ PlanCost forecast_cost(const Run& run, Merge& merge, bool has_room) {
     const Job& job = run.job;
     PlanCost cost = cost_of(merge.first().plan);
     const plan::Machine machine = ordinary_machine();
+    const plan::MetadataWork metadata = metadata_work(merge);
     cost.has_room = has_room;
     cost.metadata_s =
-        metadata_seconds(merge, job.run.n_ranks, merge.resources().ranks_on_node, machine);
+        metadata_seconds(metadata, job.run.n_ranks, merge.resources().ranks_on_node, machine);
     if (!job.run.lists_inputs) {
-        cost.advice = advise(merge, cost.traffic, machine, job, run.comm);
+        cost.advice = advise(merge, cost.traffic, machine, metadata, job, run.comm);
     }
     cost.memory = merge.forecast(run.comm);
     if (const std::string target = target_of(job); !target.empty()) {

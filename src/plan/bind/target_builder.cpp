@@ -7,6 +7,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "catalogue/catalogue.hpp"
@@ -47,6 +48,15 @@ struct FoundOptional {
     Index n_absent = 0;
 };
 
+/// Tells boxes of one tensor apart.
+struct BoxOrder {
+    bool operator()(const layout::Box* a, const layout::Box* b) const {
+        return std::ranges::lexicographical_compare(*a, *b, [](const auto& x, const auto& y) {
+            return std::tie(x.lo, x.extent) < std::tie(y.lo, y.extent);
+        });
+    }
+};
+
 /// Builds targets from hub lines against the filed segments, one after another.
 class TargetBuilder {
   public:
@@ -69,12 +79,16 @@ class TargetBuilder {
             return;
         }
         std::vector<layout::SegmentPatch> lowered;
-        std::map<std::vector<Index>, std::size_t> built;  // targets by their box
-        for (const TensorPiece& piece : options_.pieces(*hub.line, hub.captures, bound.shape())) {
-            const auto [same, is_new] = built.emplace(numbers_of(piece.box), n_targets());
-            if (!is_new && piece.is_copy && !piece.in_template) {
-                add_copy(hub, same->second, piece);
-                continue;
+        const auto pieces = options_.pieces(*hub.line, hub.captures, bound.shape());
+        const bool has_copies = std::ranges::any_of(pieces, &TensorPiece::is_copy);
+        std::map<const layout::Box*, std::size_t, BoxOrder> built;  // targets by their box
+        for (const TensorPiece& piece : pieces) {
+            if (has_copies) {
+                const auto [same, is_new] = built.emplace(&piece.box, n_targets());
+                if (!is_new && piece.is_copy && !piece.in_template) {
+                    add_copy(hub, same->second, piece);
+                    continue;
+                }
             }
             lowered.clear();
             bound.lower(layout::dense(own_box(piece)), lowered);
@@ -161,14 +175,6 @@ class TargetBuilder {
   private:
     [[nodiscard]] std::size_t n_targets() const { return binding_.targets.size(); }
 
-    static std::vector<Index> numbers_of(const layout::Box& box) {
-        std::vector<Index> numbers;
-        for (const layout::Range& range : box) {
-            numbers.insert(numbers.end(), {range.lo, range.extent});
-        }
-        return numbers;
-    }
-
     /// Ranks by the hundred hold the same box of a tensor: what was found for one of them goes for
     /// all.
     void add_copy(const HubName& hub, std::size_t of, const TensorPiece& piece) {
@@ -191,7 +197,10 @@ class TargetBuilder {
         const models::Line& line = *hub.line;
         Target target;
         target.name = piece == nullptr ? hub.name : piece_name(*piece);
-        target.shape = std::move(shape);
+        if (shape != shape_.items()) {
+            shape_ = std::move(shape);
+        }
+        target.shape = shape_;
         // What is added makes up for the framework's form, which the module tree does not have, or
         // gives the written one.
         target.add = model_.dialect->has_own_names && !model_.recipe->is_form ? 0 : line.add;
@@ -440,7 +449,7 @@ class TargetBuilder {
                             safetensors_name(segment->dtype) + " (" + stored + ")",
                         "copy all files from one save: these are of several");
         }
-        if (target.source != stored) {
+        if (target.source.value() != stored) {
             target.source.clear();
         }
         // A form may have a tensor under a second name, as module trees have a tied head.
@@ -515,6 +524,7 @@ class TargetBuilder {
     std::vector<Index> extents_;
     layout::BoundLayout bound_;
     std::vector<layout::SegmentPatch> lowered_;
+    SharedList<Index> shape_;  ///< of the last target: most that follow have the same
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way
     Index n_counted_ = 0;      ///< elements that it is the first to take

@@ -47,6 +47,7 @@ Bytes strip_buffer(const Target& target) {
 
 void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
     needs.stored_share = 0;
+    needs.is_folding = false;
     double written = 0;
     bool any = false;
     const auto raise = [](double& share, Bytes part, Bytes width) {
@@ -69,6 +70,7 @@ void note_shares(const std::vector<Target>& targets, LimitNeeds& needs) {
         if (target.strip_elements() > 0) {
             needs.strip = std::max(needs.strip, strip_buffer(target));
         }
+        needs.is_folding = needs.is_folding || target.fold || !target.folded.empty();
         any = any || target.is_converted();
     }
     needs.written_share = any ? written : 0;

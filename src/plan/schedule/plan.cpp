@@ -205,12 +205,11 @@ void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const JobPlan
     plan.strategy = strategy;
     plan.is_lockstep = plan.n_ranks() > 1 && (strategy == Strategy::collective || hides_files);
     plan.read_cuts = share_reading(plan);
-    const bool any_scattered = contains(plan.scattered, true);
-    LimitNeeds needs{plan.n_ranks(), plan.is_lockstep, any_scattered, folds(plan.targets),
-                     choice.read_ahead};
-    needs.has_replicas = plan.compared_bytes > 0;
+    LimitNeeds& needs = plan.needs;
+    needs.n_ranks = plan.n_ranks();
+    needs.is_lockstep = plan.is_lockstep;
+    needs.is_ahead = choice.read_ahead;
     needs.has_digests = choice.digests;
-    note_shares(plan.targets, needs);
     plan.limits = split_memory(choice.memory_limit, choice.message_limit, needs);
 }
 
@@ -253,11 +252,6 @@ bool is_scattered(const Target& target) {
             return loop.src_stride == 1 && loop.dst_stride == 1;
         });
     });
-}
-
-bool folds(const std::vector<Target>& targets) {
-    return std::ranges::any_of(
-        targets, [](const Target& target) { return target.fold || !target.folded.empty(); });
 }
 
 outputs::OutputTensors output_tensors(const std::vector<Target>& targets) {
@@ -320,6 +314,9 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
     plan.targets = std::move(targets);
     plan.n_terms = settle_terms(plan.targets);
     choose_samples(plan, choice.replicas, choice.records);
+    note_shares(plan.targets, plan.needs);
+    plan.needs.is_scattered = contains(plan.scattered, true);
+    plan.needs.has_replicas = plan.compared_bytes > 0;
     share_among(plan, files, std::move(visibility), choice);
     return plan;
 }
@@ -414,12 +411,11 @@ Slice cut_to(const Plan& plan, OutputRange range, const Slice& slice) {
             slice.begin + static_cast<Index>((hi - slice.output_begin) / size), lo};
 }
 
-}  // namespace
-
-std::vector<Slice> work_of(const Plan& plan, OutputRange range) {
-    std::vector<Slice> work;
+/// Calls visit(slice) for each slice of work_of.
+template <typename Visit>
+void for_each_work(const Plan& plan, OutputRange range, const Visit& visit) {
     if (range.begin >= range.end) {
-        return work;
+        return;
     }
     const auto& begins = plan.space.begins;
     auto at =
@@ -434,8 +430,8 @@ std::vector<Slice> work_of(const Plan& plan, OutputRange range) {
         if (strip == 0) {
             const Bytes size = size_of(tensor.dtype);
             if (lo < hi) {
-                work.push_back({number, static_cast<Index>(lo / size),
-                                static_cast<Index>(hi / size), begins[at] + lo});
+                visit(Slice{number, static_cast<Index>(lo / size), static_cast<Index>(hi / size),
+                            begins[at] + lo});
             }
             continue;
         }
@@ -445,9 +441,16 @@ std::vector<Slice> work_of(const Plan& plan, OutputRange range) {
             const Index begin = static_cast<Index>(i) * strip;
             const Slice whole{number, begin, std::min(begin + strip, tensor.volume()),
                               begins[at] + i * unit};
-            work.push_back(is_alone ? cut_to(plan, range, whole) : whole);
+            visit(is_alone ? cut_to(plan, range, whole) : whole);
         }
     }
+}
+
+}  // namespace
+
+std::vector<Slice> work_of(const Plan& plan, OutputRange range) {
+    std::vector<Slice> work;
+    for_each_work(plan, range, [&](const Slice& slice) { work.push_back(slice); });
     return work;
 }
 
@@ -470,15 +473,20 @@ OutputRange range_of(const Plan& plan, const Slice& slice) {
     return {slice.output_begin, last.output_begin + plan.bytes_of(last)};
 }
 
-std::vector<Slice> slices_of(const Plan& plan, OutputRange range) {
-    std::vector<Slice> slices;
-    for (const Slice& work : work_of(plan, range)) {
+void for_each_slice(const Plan& plan, OutputRange range,
+                    const std::function<void(const Slice&)>& visit) {
+    for_each_work(plan, range, [&](const Slice& work) {
         for (const Slice& slice : made_with(plan, work)) {
             if (meet(plan, range, slice)) {
-                slices.push_back(cut_to(plan, range, slice));
+                visit(cut_to(plan, range, slice));
             }
         }
-    }
+    });
+}
+
+std::vector<Slice> slices_of(const Plan& plan, OutputRange range) {
+    std::vector<Slice> slices;
+    for_each_slice(plan, range, [&](const Slice& slice) { slices.push_back(slice); });
     return slices;
 }
 

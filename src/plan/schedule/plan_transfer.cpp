@@ -15,7 +15,7 @@ auto parts_of(auto& plan) {
     return std::tie(plan.tensors, plan.placement, plan.space, plan.cuts, plan.readers,
                     plan.read_cuts, plan.strategy, plan.why, plan.is_lockstep, plan.replica_bytes,
                     plan.equal_bytes, plan.compared_bytes, plan.sample_every, plan.visibility,
-                    plan.limits, plan.scattered, plan.n_terms);
+                    plan.needs, plan.limits, plan.scattered, plan.n_terms);
 }
 
 }  // namespace

@@ -81,13 +81,13 @@ class TrafficCounter {
         for (int owner = 0; owner < plan_.n_ranks(); ++owner) {
             RoundCounter rounds(plan_.limits, plan_.n_ranks());
             std::size_t last_file = traffic_.outputs.size();
-            for (const Slice& slice :
-                 slices_of(plan_, {plan_.cuts[index_of(owner)], plan_.cuts[index_of(owner) + 1]})) {
+            const OutputRange own{plan_.cuts[index_of(owner)], plan_.cuts[index_of(owner) + 1]};
+            for_each_slice(plan_, own, [&](const Slice& slice) {
                 const std::size_t file = plan_.placement.slots[slice.tensor].file;
                 add_written(owner, slice, file, file != last_file);
                 add_slice(owner, slice, rounds);
                 last_file = file;
-            }
+            });
             traffic_.ranks[index_of(owner)].rounds = rounds.count() * plan_.n_terms;
         }
         for (const auto& [of, read] : gappy_) {
