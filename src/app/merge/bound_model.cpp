@@ -11,6 +11,7 @@
 #include "app/family/training_form.hpp"
 #include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "layout/patch.hpp"
 #include "models/forms/written_form.hpp"
@@ -206,6 +207,7 @@ void bind_all(const Run& run, Merge& merge, bool is_cut, HeldModel model) {
         HeldModel& one = output.model;
         if (one.training != nullptr) {
             one.output = one.training->format(one.binding, pointer_to(one.optimizer));
+            return_freed_memory();  // what stands in a million places is settled
         }
         quantise_model(output.asked().quantise, run.job.model.quantise_ignore, one);
         if (at > 0) {

@@ -41,8 +41,10 @@ std::unordered_map<std::string_view, Places> by_front(const Names& names,
 /// same names, which are compared once.
 std::vector<std::size_t> ranks_of_rests(const Names& names, const std::vector<std::size_t>& sizes) {
     std::unordered_map<std::string_view, std::size_t> ranks;
+    std::vector<const std::size_t*> of_names;  // which stay where they are
+    of_names.reserve(names.size());
     for (const std::size_t i : indices(names)) {
-        ranks.emplace(names[i].substr(sizes[i]), 0);
+        of_names.push_back(&ranks.emplace(names[i].substr(sizes[i]), 0).first->second);
     }
     Names rests;
     rests.reserve(ranks.size());
@@ -53,12 +55,7 @@ std::vector<std::size_t> ranks_of_rests(const Names& names, const std::vector<st
     for (const std::size_t i : indices(rests)) {
         ranks[rests[i]] = i;
     }
-    std::vector<std::size_t> found;
-    found.reserve(names.size());
-    for (const std::size_t i : indices(names)) {
-        found.push_back(ranks.at(names[i].substr(sizes[i])));
-    }
-    return found;
+    return collect_list(of_names, [](const std::size_t* rank) { return *rank; });
 }
 
 /// The first so many fronts in natural order are alike: they differ in leading zeros at most, and

@@ -204,6 +204,8 @@ class Pickle {
                         PickleReducer* reducer = nullptr);
 
     [[nodiscard]] const PickleValue& root() const { return *root_; }
+    /// All that it was parsed from.
+    [[nodiscard]] std::string_view bytes() const;
     /// Bytes consumed, STOP included (pre-zip torch files hold several pickles one after another).
     [[nodiscard]] std::size_t consumed() const { return consumed_; }
     /// Globals outside the known set, "module name", kept as inert values.

@@ -36,6 +36,10 @@ PickleArena::PickleArena(std::vector<std::byte> bytes)
     : bytes_(std::move(bytes)),
       next_chunk_(std::clamp(bytes_.size() * 4, kSmallestChunk, kLargestChunk)) {}
 
+std::string_view Pickle::bytes() const {
+    return memory_->bytes();
+}
+
 PickleArena::~PickleArena() {
     if (kept_memory == nullptr) {
         return;

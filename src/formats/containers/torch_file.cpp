@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "core/index.hpp"
 #include "core/text.hpp"
@@ -136,6 +139,25 @@ std::vector<std::byte> read_head(RangeReader& reader, const ZipEntry& pickle, co
     return bytes;
 }
 
+/// The pickle of these bytes.
+std::shared_ptr<const Pickle> parsed(std::vector<std::byte> bytes, KnownPickles* known) {
+    constexpr std::size_t kMostKnown = 8;
+    constexpr std::size_t kMostBytes = 4096;
+    if (known == nullptr || bytes.size() > kMostBytes) {
+        return std::make_shared<const Pickle>(Pickle::parse(std::move(bytes)));
+    }
+    const auto same = std::ranges::find_if(*known, [&](const auto& pickle) {
+        return std::ranges::equal(std::as_bytes(std::span(pickle->bytes())), bytes);
+    });
+    if (same == known->end()) {
+        known->push_front(std::make_shared<const Pickle>(Pickle::parse(std::move(bytes))));
+        known->resize(std::min(known->size(), kMostKnown));
+    } else {
+        known->splice(known->begin(), *known, same);
+    }
+    return known->front();
+}
+
 void check_no_script(const ZipArchive& archive) {
     const std::string code = archive.prefix + "code/";
     const std::string constants = archive.prefix + "constants.pkl";
@@ -204,7 +226,7 @@ TorchFile TorchFile::read_bare(std::vector<std::byte> pickle, Bytes bytes) {
     return torch_file;
 }
 
-TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
+TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc, KnownPickles* known) {
     const ZipArchive archive = read_zip(reader);
     const ZipEntry* const pickle = archive.find(archive.prefix + "data.pkl");
     if (pickle == nullptr || archive.prefix.empty()) {
@@ -226,7 +248,7 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc) {
     }
     check_byte_order(byte_order);
     TorchFile torch_file;
-    torch_file.pickle_ = std::make_shared<Pickle>(Pickle::parse(std::move(bytes)));
+    torch_file.pickle_ = parsed(std::move(bytes), known);
     torch_file.archive_name_ = archive.prefix.substr(0, archive.prefix.size() - 1);
     const std::string folder = archive.prefix + "data/";
     torch_file.records_.reserve(archive.entries.size());
@@ -269,7 +291,7 @@ TorchFile TorchFile::read_stream(RangeReader& reader) {
 }
 
 TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<Bytes> length,
-                          bool check_crc, EdgeReads* edges) {
+                          bool check_crc, EdgeReads* edges, KnownPickles* known) {
     try {
         if (file.size() == 0 || length == Bytes{0}) {
             fail_torch("it is empty");
@@ -280,10 +302,11 @@ TorchFile TorchFile::read(const io::InputFile& file, Bytes begin, std::optional<
         }
         RangeReader reader(file, begin, length.value_or(file.size() - begin), edges);
         const auto bytes = reader.at(0, std::min(reader.length(), kSniffedBytes), "the head");
-        const std::string head(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-        if (head.starts_with("PK")) {
-            return read_archive(reader, check_crc);
+        const std::string_view view(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        if (view.starts_with("PK")) {
+            return read_archive(reader, check_crc, known);
         }
+        const std::string head(view);
         if (head.starts_with(kStreamMagic)) {
             return read_stream(reader);
         }

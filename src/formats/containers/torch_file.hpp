@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -52,6 +53,9 @@ class EdgeReads;
 class RangeReader;
 struct StorageId;
 
+/// A few pickles, the last first: those of archives of one tensor each differ in its shape alone.
+using KnownPickles = std::list<std::shared_ptr<const Pickle>>;
+
 /// A tensor as stored: a strided view of raw bytes at an absolute place of the file.
 struct StoredTensor {
     DType dtype = DType::f32;
@@ -75,10 +79,11 @@ class TorchFile {
     /// included ("is empty"), Error(unsupported) for big-endian files, tar files and TorchScript
     /// archives. With `check_crc` also Error(corrupt) when a record that is read here, data.pkl or
     /// byteorder, has not the CRC-32 that the archive states for it. `edges` hold the ends of the
-    /// file's archives.
+    /// file's archives. `known` are pickles of archives before it, to which this one's is added:
+    /// one of the same bytes is not parsed again.
     static TorchFile read(const io::InputFile& file, Bytes begin = 0,
                           std::optional<Bytes> length = std::nullopt, bool check_crc = false,
-                          EdgeReads* edges = nullptr);
+                          EdgeReads* edges = nullptr, KnownPickles* known = nullptr);
     /// A pickled tensor without an archive, whose one storage of `bytes` bytes lies apart: offsets
     /// count from its first. Error(corrupt) when it has not one storage.
     static TorchFile read_bare(std::vector<std::byte> pickle, Bytes bytes);
@@ -112,13 +117,13 @@ class TorchFile {
 
   private:
     using Record = TorchRecords::Record;
-    static TorchFile read_archive(RangeReader& reader, bool check_crc);
+    static TorchFile read_archive(RangeReader& reader, bool check_crc, KnownPickles* known);
     static TorchFile read_stream(RangeReader& reader);  // pre-zip
     [[nodiscard]] Record storage_of(const StorageId& id) const;
     void rebuild(const PickleValue& call, PickleValues arguments, StoredTensor& tensor) const;
 
     TorchRecords records_;
-    std::shared_ptr<Pickle> pickle_;
+    std::shared_ptr<const Pickle> pickle_;
     std::string archive_name_;
     std::string change_;  // since torch.save; "" if none is seen
 };

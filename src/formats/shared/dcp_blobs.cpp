@@ -179,7 +179,7 @@ class ShardFile {
     [[nodiscard]] StoredTensor in_archive(const Piece& piece) {
         require_place(piece);
         const auto archive =
-            TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_, &edges_);
+            TorchFile::read(file_, piece.base, piece.storage_bytes, check_crc_, &edges_, &pickles_);
         const auto stored = archive.tensor(archive.root());
         if (!stored) {
             refuse_value(archive.root());
@@ -190,6 +190,7 @@ class ShardFile {
 
     io::InputFile file_;
     EdgeReads edges_;
+    KnownPickles pickles_;
     bool check_crc_;
     bool are_archives_;
     Bytes end_ = 0;                                             // of the blobs read so far

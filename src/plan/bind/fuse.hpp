@@ -2,6 +2,7 @@
 // (`fuse g = t gt`).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -12,15 +13,23 @@
 
 namespace shardweld::plan {
 
+/// Two axes of a patch that become one, at the place of the inner one.
+struct FusedPair {
+    std::size_t outer = 0;
+    std::size_t inner = 0;
+    std::size_t extent_at = 0;         ///< of the inner one's extent, among all that were lowered
+    std::vector<std::size_t> swapped;  ///< axes that then change places with their next, in turn
+};
+
 /// How one segment of one line's layout is filed: which axes stay, which become part of the key.
 struct SegmentPlan {
     std::uint32_t id = 0;           ///< segment id
-    std::vector<std::string> axes;  ///< of the lowered patch, in its order
+    std::vector<std::string> axes;  ///< of the lowered patch, in its order, once pairs are fused
     std::vector<int> key_slot;      ///< per axis: position in the key, or -1 for an axis that stays
+    std::vector<FusedPair> pairs;   ///< one after another
     std::vector<std::pair<int, std::string>>
         captured;  ///< key positions filled by captures of the name
     std::size_t n_keys = 0;
-    bool is_fused = false;    ///< fuse_axes changes it
     bool is_dropped = false;  ///< padding: the line says that it is not used
 };
 
@@ -36,12 +45,12 @@ void require_few_parts(Index n_parts);
 /// Rules of a dialect: axis -> the two axes that make it up, outermost first.
 using FuseRules = std::map<std::string, std::vector<std::string>>;
 
-/// Whether a rule makes one axis of two of these.
-bool is_fused(const FuseRules& rules, const std::vector<std::string>& axes);
+/// Replaces each pair of axes of a plan that makes up another one, and notes it.
+void fuse_axes(const FuseRules& rules, SegmentPlan& plan);
 
-/// Replaces, in a plan and its patches, each pair of axes that makes up another one; `extents` are
-/// those of the plan's axes. A patch that does not hold the pair as one run becomes several.
-void fuse_axes(const FuseRules& rules, const std::vector<Index>& extents, SegmentPlan& plan,
-               std::vector<layout::Patch>& patches);
+/// The same in a patch; `extents` are those of the axes as they were lowered. One that does not
+/// hold a pair as one run becomes several.
+std::vector<layout::Patch> fused(const std::vector<FusedPair>& pairs,
+                                 const std::vector<Index>& extents, const layout::Patch& patch);
 
 }  // namespace shardweld::plan

@@ -132,7 +132,6 @@ const std::vector<SegmentPlan>& LogicalSegments::plans_of(const models::Line& li
         SegmentPlan plan;
         plan.id = segment_id(line.logical, segment.label);
         plan.axes = segment.axes;
-        plan.is_fused = is_fused(model_.dialect->fuse, plan.axes);
         plan.is_dropped = contains(line.drop, segment.label);
         plan.n_keys = keys.size();
         plan.key_slot.assign(plan.axes.size(), kStays);
@@ -145,10 +144,9 @@ const std::vector<SegmentPlan>& LogicalSegments::plans_of(const models::Line& li
                 plan.captured.emplace_back(static_cast<int>(slot), keys[slot]);
             }
         }
-        if (!plan.is_fused) {
-            count_copies(line, plan);
-            note_axes(plan);
-        }
+        fuse_axes(model_.dialect->fuse, plan);
+        count_copies(line, plan);
+        note_axes(plan);
         at->second.push_back(std::move(plan));
     }
     return at->second;
@@ -164,17 +162,12 @@ void LogicalSegments::file(const models::Line& line, const layout::BoundLayout& 
     for (const auto& [slot, name] : plan.captured) {
         filed.key.index[static_cast<std::size_t>(slot)] = captures.at(name);
     }
-    if (!plan.is_fused) {
+    if (plan.pairs.empty()) {
         split_keys(plan, lowered.patch, filed, out);
         return;
     }
-    SegmentPlan fused = plan;
-    std::vector<Patch> patches{lowered.patch};
-    fuse_axes(model_.dialect->fuse, bound.extents(lowered.segment), fused, patches);
-    count_copies(line, fused);
-    note_axes(fused);
-    for (const Patch& patch : patches) {
-        split_keys(fused, patch, filed, out);
+    for (const Patch& patch : fused(plan.pairs, bound.extents(lowered.segment), lowered.patch)) {
+        split_keys(plan, patch, filed, out);
     }
 }
 
