@@ -48,14 +48,12 @@ struct FoundOptional {
     Index n_absent = 0;
 };
 
-/// Tells boxes of one tensor apart.
-struct BoxOrder {
-    bool operator()(const layout::Box* a, const layout::Box* b) const {
-        return std::ranges::lexicographical_compare(*a, *b, [](const auto& x, const auto& y) {
-            return std::tie(x.lo, x.extent) < std::tie(y.lo, y.extent);
-        });
-    }
-};
+/// An order of boxes of one tensor.
+bool is_box_before(const layout::Box* a, const layout::Box* b) {
+    return std::ranges::lexicographical_compare(*a, *b, [](const auto& x, const auto& y) {
+        return std::tie(x.lo, x.extent) < std::tie(y.lo, y.extent);
+    });
+}
 
 /// Builds targets from hub lines against the filed segments, one after another.
 class TargetBuilder {
@@ -81,7 +79,7 @@ class TargetBuilder {
         std::vector<layout::SegmentPatch> lowered;
         const auto pieces = options_.pieces(*hub.line, hub.captures, bound.shape());
         const bool has_copies = std::ranges::any_of(pieces, &TensorPiece::is_copy);
-        std::map<const layout::Box*, std::size_t, BoxOrder> built;  // targets by their box
+        std::map<const layout::Box*, std::size_t, decltype(&is_box_before)> built(&is_box_before);
         for (const TensorPiece& piece : pieces) {
             if (has_copies) {
                 const auto [same, is_new] = built.emplace(&piece.box, n_targets());
