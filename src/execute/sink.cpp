@@ -41,6 +41,9 @@ const Sink::OpenOutput& Sink::file(std::uint32_t at) {
             io::require_same_file(directory_, name, options_.made[at]);
         }
         open_ = {at, io::OutputFile::open_existing(directory_, name), std::nullopt};
+        if (plan_.n_ranks() > 1) {
+            open_->file.take_turns();
+        }
         if (options_.direct) {
             open_->direct = io::OutputFile::open_direct(directory_, name);
         }

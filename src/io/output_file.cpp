@@ -1,12 +1,19 @@
 #include "output_file.hpp"
 
+#include <array>
 #include <cerrno>
+#include <cstdint>
 #include <limits>
 
 #include <fcntl.h>
+#include <linux/magic.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
+#include "core/error_of.hpp"
+#include "core/lists.hpp"
 #include "shardweld/error.hpp"
 
 #include "directory.hpp"
@@ -139,8 +146,29 @@ void OutputFile::reserve(Bytes size) {
     }
 }
 
+void OutputFile::take_turns() {
+    constexpr std::array<std::uint64_t, 6> kKinds = {EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,
+                                                     BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+                                                     TMPFS_MAGIC,       OVERLAYFS_SUPER_MAGIC};
+    struct statfs system {};
+    takes_turns_ = retried([&] { return ::fstatfs(fd(), &system); }) == 0 &&
+                   contains(kKinds, static_cast<std::uint64_t>(system.f_type));
+}
+
 void OutputFile::write_at(Bytes offset, ByteView data) const {
     file_offset(checked_add_bytes(offset, data.size(), "the end of a write"), path_);
+    // Without a lock there are no turns: nothing depends on them.
+    const bool has_turn = takes_turns_ && retried([&] { return ::flock(fd(), LOCK_EX); }) == 0;
+    const std::optional<Error> failure = error_of([&] { put_at(offset, data); });
+    if (has_turn) {
+        (void)::flock(fd(), LOCK_UN);
+    }
+    if (failure) {
+        throw Error(*failure);
+    }
+}
+
+void OutputFile::put_at(Bytes offset, ByteView data) const {
     std::size_t done = 0;
     while (done < data.size()) {
         const std::size_t wanted = std::min(data.size() - done, kMaxWrite);

@@ -39,6 +39,10 @@ class OutputFile {
     /// Reserves space for the first `size` bytes where the file system can: Error(space) now rather
     /// than at a later write, and writes that need not allocate. Does nothing elsewhere.
     void reserve(Bytes size);
+    /// Makes writers of this file that share a host take turns from now on, where it is a local
+    /// file system that lets one write at a time: those that wait for its own lock keep a processor
+    /// busy, here they sleep. All of them must ask for it.
+    void take_turns();
     /// Writes all of `data` at `offset`; ENOSPC, EDQUOT are Error(space), others Error(io).
     void write_at(Bytes offset, ByteView data) const;
     void sync() const;
@@ -58,9 +62,11 @@ class OutputFile {
     OutputFile(int fd, fs::path path) : fd_(fd), path_(std::move(path)) {}
     static OutputFile created(int fd, const fs::path& path);
     static OutputFile opened(int fd, const fs::path& path);
+    void put_at(Bytes offset, ByteView data) const;
 
     Descriptor fd_;
     fs::path path_;
+    bool takes_turns_ = false;
 };
 
 }  // namespace shardweld::io

@@ -1,8 +1,11 @@
+#include <atomic>
 #include <cerrno>
 #include <chrono>
 #include <string>
+#include <thread>
 #include <utility>
 
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -200,6 +203,24 @@ TEST_F(FileTest, write_text_replaces_the_content) {
     write_text(at("a"), "0123456789", false);
     write_text(at("a"), "abc", true);
     EXPECT_EQ(read_text(at("a")), "abc");
+}
+
+TEST_F(FileTest, writers_take_turns) {
+    OutputFile file = OutputFile::create("/dev/shm" / directory_.filename());
+    file.take_turns();
+    const OutputFile other = OutputFile::open_existing(file.path());
+    ASSERT_EQ(::unlink(file.path().c_str()), 0);
+    ASSERT_EQ(::flock(other.fd(), LOCK_EX), 0);
+    std::atomic<bool> is_written = false;
+    std::thread writer([&] {
+        file.write_at(0, ByteBuffer(3));
+        is_written = true;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    EXPECT_FALSE(is_written);
+    EXPECT_EQ(::flock(other.fd(), LOCK_UN), 0);
+    writer.join();
+    EXPECT_EQ(::flock(other.fd(), LOCK_EX | LOCK_NB), 0) << "the turn is over";
 }
 
 TEST_F(FileTest, syncs_directories) {
