@@ -40,6 +40,7 @@ struct JobPlan {
     const outputs::OutputFormat* output_format = &outputs::default_format();
     Bytes memory_limit = Bytes{256} << 20U;
     Bytes message_limit = 0;
+    Bytes step = kMiB;  ///< of output assembled at once, at most, so that a cache holds it
     Bytes alignment = kPageBytes;  ///< of the cuts between owners, in files
     bool digests = false;          ///< of all tensors are computed
     bool read_ahead = false;       ///< ranks have a core to spare: read the next round meanwhile

@@ -35,6 +35,7 @@ struct Limits {
 /// What the split of the memory depends on.
 struct LimitNeeds {
     int n_ranks = 1;
+    Bytes step = kMiB;          ///< as Limits::step, at most
     bool is_lockstep = false;   ///< messages are sent and received
     bool is_scattered = false;  ///< some target is scattered
     bool is_folding = false;    ///< some target is folded

@@ -159,7 +159,8 @@ Cells plan_rows(const Run& run, const Merge& merge, const PlanCost& cost) {
                                ", planning " + human_bytes(memory.metadata) +
                                ", then plan and buffers " +
                                human_bytes(memory.plan + std::max(memory.making, memory.buffers))},
-        {"rounds", std::to_string(cost.rounds)},
+        {"rounds", std::to_string(cost.rounds) + ", of " + human_bytes(plan.limits.round) +
+                       " at most, for a core's cache"},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
         {"sent over the network",
          human_bytes(cost.network_bytes) + " in " + counted(cost.messages, "message")},
@@ -208,7 +209,7 @@ Merge begin_plan(const Run& run) {
     merge.n_ranks = run.job.run.n_ranks;
     // As on the nodes that forecasts suppose.
     const int on_node = std::min(merge.n_ranks, ordinary_machine().shared.ranks_per_node);
-    merge.supposed = {kMemoryLimit, has_spare_core(on_node), on_node};
+    merge.supposed = {kMemoryLimit, has_spare_core(on_node), on_node, cached_bytes()};
     return merge;
 }
 
@@ -282,6 +283,7 @@ void print_plan_json(const Run& run, const Merge& merge, const PlanCost& cost, s
     json["sent_by_rank"] = collect_list(cost.traffic.ranks, &plan::RankTraffic::bytes_sent);
     json["messages"] = cost.messages;
     json["rounds"] = cost.rounds;
+    json["round_bytes"] = plan.limits.round;
     json["is_estimate"] = !plan.placement.is_settled;
     json["replicas"] = {{"bytes", plan.replica_bytes},
                         {"equal_bytes", plan.equal_bytes},

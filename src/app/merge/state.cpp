@@ -110,6 +110,7 @@ plan::JobPlan Merge::choice_for(const Job& job, const Resources& ranks) const {
     if (job.run.striping && job.run.striping->size != 0) {
         choice.alignment = job.run.striping->size;
     }
+    choice.step = ranks.cached_bytes;
     choice.memory_limit = job.run.memory_limit.value_or(ranks.memory_limit) /
                           ((halves_memory ? 2 : 1) * outputs.size());
     choice.records = input.sums ? &input.sums->records() : nullptr;

@@ -6,6 +6,7 @@
 #include <thread>
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "core/process/system.hpp"
 #include "core/text.hpp"
@@ -188,14 +189,21 @@ bool has_spare_core(Index ranks_on_host) {
     return std::min(cores_allowed(), online / ranks_on_host) >= 2;
 }
 
+Bytes cached_bytes() {
+    const long cache = ::sysconf(_SC_LEVEL2_CACHE_SIZE);
+    return cache > 0 ? std::clamp(static_cast<Bytes>(cache) / 2, kMiB / 2, kMiB) : kMiB;
+}
+
 Resources shared_resources(mpi::Comm& comm) {
     const auto hosts = mpi::gather(comm, std::string(comm.host()));
     const auto local = std::ranges::count(hosts, hosts[as_size(comm.rank())]);
     const Bytes memory = default_memory_limit(system_memory_sources(), static_cast<int>(local));
     const Index lacks_core = has_spare_core(local) ? 0 : 1;
-    return {static_cast<Bytes>(-comm.all_max(-static_cast<Index>(memory))),
-            comm.all_max(lacks_core) == 0,
-            static_cast<int>(comm.all_max(static_cast<Index>(local)))};
+    const auto least = [&](Bytes own) {
+        return static_cast<Bytes>(-comm.all_max(-static_cast<Index>(own)));
+    };
+    return {least(memory), comm.all_max(lacks_core) == 0,
+            static_cast<int>(comm.all_max(static_cast<Index>(local))), least(cached_bytes())};
 }
 
 std::shared_ptr<io::Throttle> throttle_of(const Job& job, const mpi::Comm& comm) {

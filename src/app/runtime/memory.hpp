@@ -75,11 +75,18 @@ struct Resources {
     Bytes memory_limit = 0;       ///< of a rank, where --memory_limit does not say it
     bool has_spare_core = false;  ///< every rank has two cores at least
     int ranks_on_node = 1;        ///< of the node that has the most
+    Bytes cached_bytes = kMiB;    ///< that one round of a rank makes, at most
 };
 
 /// Whether each of so many ranks on this node has two cores; one that is not bound shares all cores
 /// with the others.
 bool has_spare_core(Index ranks_on_host);
+
+/// What a round may make so that it is still in the second-level cache of this machine's cores when
+/// it is written: half of that, between 512 KiB, below which rounds themselves cost more, and 1
+/// MiB, above which nothing is gained (docs/measurements/performance.md); 1 MiB where it is not
+/// told.
+Bytes cached_bytes();
 
 /// Collective. The least that any rank has, so that all make the same plan.
 Resources shared_resources(mpi::Comm& comm);

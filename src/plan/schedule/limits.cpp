@@ -11,9 +11,6 @@ namespace shardweld::plan {
 
 namespace {
 
-// One round's output: with larger ones the bytes leave the processor's own cache between reading
-// and writing, which makes a merge up to four times slower (docs/measurements/performance.md).
-constexpr Bytes kCacheStep = kMiB;
 constexpr Bytes kLargestRound = 32 * kMiB;
 constexpr Bytes kLargestFold = 64 * kMiB;
 // Rounds that one rank sends in one round of its own, at most.
@@ -100,7 +97,7 @@ Limits split_memory(Bytes memory_limit, Bytes message_limit, const LimitNeeds& n
                         (needs.is_folding ? 2 : 0) + needs.n_strips;
     const Bytes part = (rest - limits.edges) / parts;
     require_strip(part, needs.strip, parts);
-    const Bytes step = std::min(kCacheStep, part);
+    const Bytes step = std::min(needs.step, part);
     limits.step = std::max(step, needs.strip);
     limits.round = needs.is_scattered ? std::min(kLargestRound, part) : limits.step;
     limits.assembled = share(limits.round, needs.stored_share);

@@ -207,6 +207,7 @@ void set_strategy(Plan& plan, Strategy strategy, bool hides_files, const JobPlan
     plan.read_cuts = share_reading(plan);
     LimitNeeds& needs = plan.needs;
     needs.n_ranks = plan.n_ranks();
+    needs.step = choice.step;
     needs.is_lockstep = plan.is_lockstep;
     needs.is_ahead = choice.read_ahead;
     needs.has_digests = choice.digests;

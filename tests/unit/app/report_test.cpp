@@ -26,12 +26,11 @@ plan::Plan small_plan(int n_ranks) {
         return operand;
     };
     std::vector<plan::Target> targets(2);
-    targets[0] = {{"a.weight", DType::bf16, {2, 4}},
-                  DType::bf16,
-                  0,
-                  {whole(2, 0, 4), whole(0, 4, 4)},
-                  {whole(1, 0, 4)}};
-    targets[1] = {{"b.bias", DType::f32, {3}}, DType::f32, 0, {whole(1, 0, 3)}};
+    targets[0] = {{"a.weight", DType::bf16, {2, 4}}, DType::bf16};
+    targets[0].operands = {whole(2, 0, 4), whole(0, 4, 4)};
+    targets[0].replicas = {whole(1, 0, 4)};
+    targets[1] = {{"b.bias", DType::f32, {3}}, DType::f32};
+    targets[1].operands = {whole(1, 0, 3)};
     plan::JobPlan choice;
     choice.strategy = n_ranks > 1 ? plan::Strategy::collective : plan::Strategy::direct;
     return make_plan(targets, {{"f0", 100}, {"f1", 100}, {"f2", 100}},
