@@ -38,18 +38,19 @@ struct TensorPiece {
     /// It is written in the template's type; its padding is the template's, if nothing is cast.
     OptionalBox<InTemplate> in_template = {};
     std::uint32_t number = 0;  ///< among all that the form was asked for, from 1; 0: not counted
-    std::uint32_t target = 0;  ///< which one it is, once all are bound and in their order
 };
 
 /// "[0, 24]": where a box begins.
-inline std::string corner_text(const layout::Box& box) {
+template <typename Ranges>
+std::string corner_text(const Ranges& box) {
     const auto lo_of = [](const layout::Range& range) { return std::to_string(range.lo); };
     return "[" + joined(box, ", ", lo_of) + "]";
 }
 
 /// A name that no other piece of the checkpoint has: file and path, and where the box begins if the
 /// file is not settled.
-inline std::string piece_name(const TensorPiece& piece) {
+template <typename Piece>
+std::string piece_name(const Piece& piece) {
     std::string name = piece.file;
     name.reserve(name.size() + 1 +
                  add_up(piece.path, [](const SharedText& key) { return key.text().size() + 1; }));

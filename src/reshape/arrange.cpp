@@ -63,7 +63,7 @@ PlainValue shapes_of(const std::vector<PlacedTensor>& placed,
 PlainValue shared_of(const std::vector<PlacedTensor>& placed) {
     std::vector<PlainValue::Entry> entries;
     for (const PlacedTensor& tensor : placed) {
-        const TensorPiece& piece = tensor.pieces.front();
+        const PlacedPiece& piece = tensor.pieces.front();
         if (!tensor.state.empty() || !piece.is_copy) {
             continue;
         }
@@ -160,12 +160,11 @@ Arrangement universal_arrangement(const models::Symbols& symbols) {
         piece.file = state_file(piece.path.back(), state);
         piece.path = {"param"};
     };
-    arrangement.step_beside = [](const TensorPiece& moment) {
-        TensorPiece step = moment;
+    arrangement.step_beside = [](const PlacedPiece& moment) {
+        PlacedPiece step = moment;
         const std::string& file = moment.file;
         step.file = file.substr(0, file.rfind('/') + 1) + "step.pt";
         step.path.clear();  // the file is the tensor
-        step.box = {};
         return std::optional(step);
     };
     arrangement.save = universal_save;

@@ -169,7 +169,7 @@ outputs::TrainingSave dcp_save(std::vector<PlacedTensor> placed,
 }
 
 /// A scalar of its own in the dictionary of the parameter's states.
-TensorPiece step_piece(TensorPiece moment) {
+PlacedPiece step_piece(PlacedPiece moment) {
     moment.path.own().back() = kStep;
     moment.box = {};
     moment.is_plain = true;
@@ -191,7 +191,7 @@ Arrangement fsdp_arrangement(const Destination& destination, const models::Symbo
         piece.file = "optim" + file.substr(std::string_view("model").size());
         piece.path = {"state", piece.path.back(), state};
     };
-    arrangement.step_beside = [](const TensorPiece& moment) {
+    arrangement.step_beside = [](const PlacedPiece& moment) {
         return std::optional(step_piece(moment));
     };
     arrangement.lost = lost_in_one_group;
@@ -213,10 +213,11 @@ Arrangement dcp_arrangement(const Destination& destination, const models::Symbol
     arrangement.in_state = [](const std::string& state, TensorPiece& piece) {
         piece.path = {"optim", "state", piece.path.back(), state};
     };
-    arrangement.step_beside = [](const TensorPiece& moment) {
+    arrangement.step_beside = [](const PlacedPiece& moment) {
         const bool is_first = moment.box.empty() || moment.box[0].lo == 0;
         return is_first ? std::optional(step_piece(moment)) : std::nullopt;
     };
+    arrangement.keeps_boxes = true;
     arrangement.save = dcp_save;
     return arrangement;
 }

@@ -42,12 +42,23 @@ std::vector<Parameter> parameters_of(const std::vector<PlacedTensor>& placed) {
     return parameters;
 }
 
+PlacedPiece placed_piece(const plan::TensorPiece& piece, bool keeps_box) {
+    PlacedPiece placed{piece.file, piece.path};
+    if (keeps_box) {
+        placed.box = std::vector<layout::Range>(piece.box.begin(), piece.box.end());
+    }
+    placed.number = piece.number;
+    placed.is_copy = piece.is_copy;
+    placed.is_plain = piece.is_plain;
+    return placed;
+}
+
 void add_tensors(std::vector<PlacedTensor> placed, outputs::TrainingSave& save) {
     const bool is_dcp = save.is_dcp;
     save.tensors.resize(
         add_up(placed, [](const PlacedTensor& tensor) { return tensor.pieces.size(); }));
     for (PlacedTensor& tensor : placed) {
-        for (plan::TensorPiece& piece : tensor.pieces) {
+        for (PlacedPiece& piece : tensor.pieces) {
             outputs::TrainingTensor& written = save.tensors.at(piece.target);
             written = {piece.file, std::move(piece.path), {}, {}, piece.is_plain};
             if (is_dcp || !save.mesh.empty()) {

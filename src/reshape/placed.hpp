@@ -2,11 +2,14 @@
 // parts of it.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "core/shared_text.hpp"
+#include "core/shared_value.hpp"
 #include "layout/box.hpp"
 #include "models/pattern.hpp"
 #include "models/recipe.hpp"
@@ -21,10 +24,23 @@ class Symbols;
 
 namespace shardweld::reshape {
 
+/// What is kept of a plan::TensorPiece, of which there may be a million.
+struct PlacedPiece {
+    SharedText file;
+    SharedList<SharedText> path;
+    SharedList<layout::Range> box = {};  ///< where Arrangement::keeps_boxes
+    std::uint32_t number = 0;
+    std::uint32_t target = 0;  ///< which one it is, once all are bound and in their order
+    bool is_copy = false;
+    bool is_plain = false;
+};
+
+PlacedPiece placed_piece(const plan::TensorPiece& piece, bool keeps_box);
+
 /// A tensor that is written, and its pieces.
 struct PlacedTensor {
     std::vector<Index> whole;  ///< its shape
-    std::vector<plan::TensorPiece> pieces;
+    std::vector<PlacedPiece> pieces;
     std::string state = {};   ///< of the optimizer, that it is of a weight; "": the weight
     std::string weight = {};  ///< whose state it is: the name that the weight is written under
 };
@@ -35,12 +51,12 @@ struct Arrangement {
     /// Makes a weight's piece one of a state of the optimizer: another path, perhaps another file.
     /// Null where the form has no place for states. Pure.
     std::function<void(const std::string& state, plan::TensorPiece& piece)> in_state = {};
+    bool keeps_boxes = false;  ///< `save` asks for them
     bool has_masters_as_weights =
         false;  ///< the fp32 masters have no other place than the weights'
     /// Where the parameter's step lies as a tensor of its own, beside the piece of a moment;
     /// nullopt: nothing beside this one. Null where no parameter has one.
-    std::function<std::optional<plan::TensorPiece>(const plan::TensorPiece& moment)> step_beside =
-        {};
+    std::function<std::optional<PlacedPiece>(const PlacedPiece& moment)> step_beside = {};
     /// What the form cannot say of the optimizer's groups, for people; "": it says all. Null: so it
     /// always does. Error(unsupported) as by `save`.
     std::function<std::string(const OptimizerToWrite&, const std::vector<Parameter>&)> lost = {};

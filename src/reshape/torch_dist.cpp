@@ -79,7 +79,7 @@ void for_each_chunk(const std::vector<Index>& shape, std::size_t stacked,
     }
 }
 
-Index elements_of(const TensorPiece& piece) {
+Index elements_of(const PlacedPiece& piece) {
     Index elements = 1;
     for (const layout::Range& range : piece.box) {
         elements *= range.extent;
@@ -89,9 +89,9 @@ Index elements_of(const TensorPiece& piece) {
 
 /// Chunks in order of their names go into one file after the other.
 void settle_files(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {
-    std::map<std::string, const TensorPiece*, decltype(&natural_less)> chunks(&natural_less);
+    std::map<std::string, const PlacedPiece*, decltype(&natural_less)> chunks(&natural_less);
     for (const PlacedTensor& tensor : placed) {
-        for (const TensorPiece& piece : tensor.pieces) {
+        for (const PlacedPiece& piece : tensor.pieces) {
             chunks.emplace(plan::piece_name(piece), &piece);
         }
     }
@@ -109,13 +109,13 @@ void settle_files(const std::vector<PlacedTensor>& placed, outputs::TrainingSave
     }
 }
 
-std::string key_of(const TensorPiece& piece) {
+std::string key_of(const PlacedPiece& piece) {
     return joined(piece.path, ".");
 }
 
 /// Which of its tensor's chunks this one is: "shard_3.7_32.64" of layers and experts, "shard_0_1"
 /// of a tensor that is one chunk.
-std::string shard_of(const TensorPiece& piece, const std::vector<Index>& whole, Index chunks) {
+std::string shard_of(const PlacedPiece& piece, const std::vector<Index>& whole, Index chunks) {
     std::vector<std::string> at;
     std::vector<std::string> of;
     for (std::size_t k = 0; k < whole.size() && chunks > 1; ++k) {
@@ -129,7 +129,7 @@ std::string shard_of(const TensorPiece& piece, const std::vector<Index>& whole, 
 std::map<std::string, Index> chunks_of_keys(const std::vector<PlacedTensor>& placed) {
     std::map<std::string, Index> chunks;
     for (const PlacedTensor& tensor : placed) {
-        for (const TensorPiece& piece : tensor.pieces) {
+        for (const PlacedPiece& piece : tensor.pieces) {
             ++chunks[key_of(piece)];
         }
     }
@@ -158,7 +158,7 @@ std::vector<std::string> states_of(const std::string& weight, const std::string&
 void add_module_states(const std::vector<PlacedTensor>& placed, outputs::TrainingSave& save) {
     const auto chunks = chunks_of_keys(placed);
     for (const PlacedTensor& tensor : placed) {
-        for (const TensorPiece& piece : tensor.pieces) {
+        for (const PlacedPiece& piece : tensor.pieces) {
             const std::string key = key_of(piece);
             for (std::string& state :
                  states_of(key, shard_of(piece, tensor.whole, chunks.at(key)))) {
@@ -277,6 +277,7 @@ Arrangement torch_dist_arrangement(const Destination& destination, const models:
     arrangement.lost = [](const OptimizerToWrite& optimizer, const std::vector<Parameter>&) {
         return lost_in_megatron(optimizer);
     };
+    arrangement.keeps_boxes = true;
     arrangement.save = [destination](const std::vector<PlacedTensor>& placed,
                                      const OptimizerToWrite* optimizer) {
         return save_of(destination, placed, optimizer);

@@ -66,7 +66,9 @@ plan::PiecesOf TrainingForm::noted_pieces(const std::string& state) const {
         for (plan::TensorPiece& piece : pieces) {
             piece.number = ++all->n_pieces;
         }
-        placed.pieces = pieces;
+        placed.pieces = collect_list(pieces, [&](const plan::TensorPiece& piece) {
+            return reshape::placed_piece(piece, all->arrangement.keeps_boxes);
+        });
         all->placed.push_back(std::move(placed));
         return pieces;
     };
@@ -99,7 +101,7 @@ std::vector<plan::Target> TrainingForm::steps(double step,
     }
     std::map<std::string, reshape::PlacedTensor> added;  // by the moment's name
     for (const reshape::PlacedTensor& moments : state_->placed) {
-        for (const plan::TensorPiece& moment : moments.pieces) {
+        for (const reshape::PlacedPiece& moment : moments.pieces) {
             const auto piece =
                 moments.state == catalogue::kMoment && written.contains(moment.number)
                     ? state_->arrangement.step_beside(moment)
@@ -126,7 +128,7 @@ std::vector<reshape::Parameter> TrainingForm::parameters(
         return {};
     }
     const auto numbers = pieces_of(states);
-    const auto is_state = [&](const plan::TensorPiece& piece) {
+    const auto is_state = [&](const reshape::PlacedPiece& piece) {
         return numbers.contains(piece.number);
     };
     std::vector<reshape::PlacedTensor> written;
@@ -185,11 +187,11 @@ void bind_pieces(const std::vector<plan::Target>& targets, std::uint32_t n_piece
         target_of.at(targets[i].piece) = i;
     }
     for (reshape::PlacedTensor& tensor : placed) {
-        std::erase_if(tensor.pieces, [&](plan::TensorPiece& piece) {
+        std::erase_if(tensor.pieces, [&](reshape::PlacedPiece& piece) {
             piece.target = target_of.at(piece.number);
             return piece.target == kNone;
         });
-        for (plan::TensorPiece& piece : tensor.pieces) {
+        for (reshape::PlacedPiece& piece : tensor.pieces) {
             piece.is_copy = targets[piece.target].is_copy;
         }
     }

@@ -29,6 +29,7 @@ std::uint64_t combine(std::uint64_t seed, std::uint64_t value) {
 std::optional<std::vector<ZipEntry>> records_of(const ZipArchive& archive,
                                                 std::string_view record) {
     std::vector<ZipEntry> records;
+    records.reserve(archive.entries.size());
     for (const auto& [name, entry] : archive.entries) {
         if (name == record) {
             break;

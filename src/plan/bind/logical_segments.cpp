@@ -39,7 +39,7 @@ void count_copies(const models::Line& line, SegmentPlan& plan) {
 /// All values of the key axes of `patch`, one filed patch each.
 void split_keys(const SegmentPlan& plan, const Patch& patch, const Filed& filed,
                 std::vector<Filed>& out) {
-    std::vector<std::size_t> keyed;
+    InlineVector<std::size_t, layout::kMaxAxes> keyed;
     Index n_parts = 1;
     for (const std::size_t i : indices(plan.key_slot)) {
         if (plan.key_slot[i] >= 0 || plan.key_slot[i] == kCopy) {

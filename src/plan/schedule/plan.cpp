@@ -412,6 +412,33 @@ Slice cut_to(const Plan& plan, OutputRange range, const Slice& slice) {
             slice.begin + static_cast<Index>((hi - slice.output_begin) / size), lo};
 }
 
+/// Has the processor fetch all of an object.
+template <typename T>
+void prefetch(const T& object) {
+    constexpr std::size_t kLine = 64;
+    for (std::size_t at = 0; at < sizeof(T); at += kLine) {
+        __builtin_prefetch(reinterpret_cast<const char*>(&object) + at);
+    }
+}
+
+/// A million targets and what they are made of lie far apart in memory: what stands some places
+/// further on in the output space is fetched meanwhile.
+void fetch_ahead(const Plan& plan, std::size_t at) {
+    constexpr std::size_t kOperands = 6;
+    constexpr std::size_t kList = 12;
+    constexpr std::size_t kTarget = 18;
+    if (at + kTarget < plan.space.order.size()) {
+        const auto target_at = [&](std::size_t ahead) -> const Target& {
+            return plan.target_of(plan.space.order[at + ahead]);
+        };
+        prefetch(target_at(kTarget));
+        prefetch(target_at(kList).operands.items());
+        if (const auto& operands = target_at(kOperands).operands; !operands.empty()) {
+            prefetch(operands.front());
+        }
+    }
+}
+
 /// Calls visit(slice) for each slice of work_of.
 template <typename Visit>
 void for_each_work(const Plan& plan, OutputRange range, const Visit& visit) {
@@ -423,6 +450,7 @@ void for_each_work(const Plan& plan, OutputRange range, const Visit& visit) {
         static_cast<std::size_t>(std::ranges::upper_bound(begins, range.begin) - begins.begin()) -
         1;
     for (; at < plan.space.order.size() && begins[at] < range.end; ++at) {
+        fetch_ahead(plan, at);
         const std::uint32_t number = plan.space.order[at];
         const WrittenTensor& tensor = plan.tensor(number);
         const Bytes lo = std::max(range.begin, begins[at]) - begins[at];
@@ -477,6 +505,10 @@ OutputRange range_of(const Plan& plan, const Slice& slice) {
 void for_each_slice(const Plan& plan, OutputRange range,
                     const std::function<void(const Slice&)>& visit) {
     for_each_work(plan, range, [&](const Slice& work) {
+        if (plan.target_of(work.tensor).n_made() == 1) {
+            visit(work);  // it is cut already
+            return;
+        }
         for (const Slice& slice : made_with(plan, work)) {
             if (meet(plan, range, slice)) {
                 visit(cut_to(plan, range, slice));

@@ -158,10 +158,12 @@ Small small(const std::string& to, const std::vector<Index>& shape,
     line.logical = logical;
     Small made;
     made.pieces = arrangement.pieces(line, {}, shape);
-    for (std::uint32_t i = 0; i < made.pieces.size(); ++i) {
-        made.pieces[i].target = i;
+    PlacedTensor placed{shape, {}};
+    for (const plan::TensorPiece& piece : made.pieces) {
+        placed.pieces.push_back(placed_piece(piece, arrangement.keeps_boxes));
+        placed.pieces.back().target = static_cast<std::uint32_t>(placed.pieces.size() - 1);
     }
-    made.save = arrangement.save({{shape, made.pieces}}, nullptr);
+    made.save = arrangement.save({placed}, nullptr);
     return made;
 }
 

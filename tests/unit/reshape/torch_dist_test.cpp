@@ -97,7 +97,7 @@ TEST_F(TorchDist, has_the_state_of_each_module) {
     std::vector<PlacedTensor> placed;
     const auto place = [&](const std::string& name, const Shape& shape) {
         for (const plan::TensorPiece& piece : pieces(name, shape)) {
-            placed.push_back({shape, {piece}});
+            placed.push_back({shape, {placed_piece(piece, true)}});
         }
     };
     place("decoder.layers.self_attention.linear_proj.weight", {2, 8, 8});
