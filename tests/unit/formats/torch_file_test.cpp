@@ -301,6 +301,25 @@ TEST(TorchFile, a_blob_takes_two_reads) {
     EXPECT_EQ(blob.tensor(blob.root())->shape, (std::vector<Index>{65536}));
 }
 
+TEST(TorchFile, parses_pickles_of_equal_bytes_once) {
+    KnownPickles known;
+    const auto read = [&](Index columns, const std::string& data) {
+        const test::MemoryFile memory(
+            torch_file(tensor_v2(kStorage, 0, {2, columns}, {3, 1}), {{"0", data}}));
+        const io::InputFile file = io::InputFile::open(memory.path());
+        TorchFile one = TorchFile::read(file, 0, std::nullopt, false, nullptr, &known);
+        EXPECT_EQ(one.tensor(one.root())->shape, (std::vector<Index>{2, columns}));
+        EXPECT_EQ(one.storage_bytes(), data.size());
+        return one;
+    };
+    const TorchFile first = read(3, std::string(24, 'a'));
+    const TorchFile other = read(2, std::string(24, 'b'));
+    const TorchFile same = read(3, std::string(32, 'c'));
+    EXPECT_EQ(&first.pickle(), &same.pickle());
+    EXPECT_NE(&first.pickle(), &other.pickle());
+    EXPECT_EQ(known.size(), 2U);
+}
+
 TEST(TorchFile, sums_its_storages) {
     const test::MemoryFile memory(torch_file("N", {{"0", "abc"}, {"1", ""}, {"2", "de"}}));
     EXPECT_EQ(TorchFile::read(io::InputFile::open(memory.path())).storage_bytes(), 5U);
