@@ -45,7 +45,7 @@ class TorchDist : public testing::Test {
     }
 
     [[nodiscard]] std::string names(const std::string& name, const Shape& shape) const {
-        return joined(pieces(name, shape), " ", plan::piece_name);
+        return joined(pieces(name, shape), " ", plan::piece_name<plan::TensorPiece>);
     }
 
   private:
