@@ -219,26 +219,23 @@ void compare_values(DType dtype, ByteView a, ByteView b, Tolerance tolerance, In
 }
 
 template <typename T>
-Index count_unequal(ByteView a, ByteView b) {
+SHARDWELD_LOOP Index count_unequal(const std::byte* a, const std::byte* b, std::size_t n) {
     // As narrow as a block allows: so many more fit a register.
-    std::conditional_t<sizeof(T) == 1, std::uint16_t, T> n = 0;
-    for (std::size_t i = 0; i < a.size() / sizeof(T); ++i) {
-        n = static_cast<decltype(n)>(n + (load<T>(a.data(), i) != load<T>(b.data(), i) ? 1 : 0));
+    std::conditional_t<sizeof(T) == 1, std::uint16_t, T> n_unequal = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const bool is_equal = load<T>(a, i) == load<T>(b, i);
+        n_unequal = static_cast<decltype(n_unequal)>(n_unequal + (is_equal ? 0 : 1));
     }
-    return static_cast<Index>(n);
+    return static_cast<Index>(n_unequal);
 }
 
 Index unequal_bits(DType dtype, ByteView a, ByteView b) {
-    switch (size_of(dtype)) {
-        case 1:
-            return count_unequal<std::uint8_t>(a, b);
-        case 2:
-            return count_unequal<std::uint16_t>(a, b);
-        case 4:
-            return count_unequal<std::uint32_t>(a, b);
-        default:
-            return count_unequal<std::uint64_t>(a, b);
-    }
+    const std::size_t size = size_of(dtype);
+    const auto count = size == 1   ? loop_of<count_unequal<std::uint8_t>>()
+                       : size == 2 ? loop_of<count_unequal<std::uint16_t>>()
+                       : size == 4 ? loop_of<count_unequal<std::uint32_t>>()
+                                   : loop_of<count_unequal<std::uint64_t>>();
+    return count(a.data(), b.data(), a.size() / size);
 }
 
 /// How precise the types that are compared with each other are; 0: compared with itself only.

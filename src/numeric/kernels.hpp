@@ -22,14 +22,13 @@ struct Kernels {
     Kernel f32_to_f64;
 };
 
-/// For any processor; the definition of what the others have to give.
-const Kernels& portable_kernels();
-
-/// AVX2 and F16C; nullptr where the processor (or the build) has none.
-const Kernels* avx2_kernels();
-
-/// The fastest set of this processor.
+/// Those of instruction_set().
 const Kernels& best_kernels();
+
+/// Whether the processor (and the build) has casts of f16 of its own.
+bool has_f16c();
+/// With these, where it has.
+Kernels with_f16c(Kernels kernels);
 
 /// convert() and add_constant() with the given kernels.
 void convert_with(const Kernels& kernels, DType from, ByteView src, DType to, ByteSpan dst);

@@ -9,7 +9,7 @@ std::string instruction_sets() {
     if (!has_avx2()) {
         return "portable code";
     }
-    return std::string("AVX2") + (avx2_kernels() != nullptr ? ", F16C" : "") + ", FMA" +
+    return std::string("AVX2") + (has_f16c() ? ", F16C" : "") + ", FMA" +
            (has_avx512() ? ", AVX-512" : "");
 }
 

@@ -3,6 +3,7 @@
 
 #include <bit>
 #include <cstring>
+#include <numeric>
 
 #include "instruction_sets.hpp"
 #include "scalar.hpp"
@@ -139,17 +140,8 @@ using EightDoubles = double __attribute__((vector_size(64)));
 /// Squares by index modulo 8, first errors', then values'.
 constexpr std::size_t kSquares = 16;
 
-/// How many values of a row are saturated and zeroed, by place in a register.
-template <typename Floats>
-struct Counts {
-    using Integers = decltype(Floats{} < Floats{});
-    Integers saturated{};
-    Integers zeroed{};
-};
-
 template <typename Floats, typename Doubles>
-SHARDWELD_LOOP void add_eight(const float* x, const float* codes, float step, float most,
-                              Doubles* squares, Counts<Floats>& counts) {
+SHARDWELD_LOOP void add_eight(const float* x, const float* codes, float step, Doubles* squares) {
     constexpr std::size_t kWidth = sizeof(Doubles) / sizeof(double);
     constexpr std::size_t kParts = 8 / kWidth;
     for (std::size_t part = 0; part < kParts; ++part) {
@@ -162,21 +154,17 @@ SHARDWELD_LOOP void add_eight(const float* x, const float* codes, float step, fl
         const Doubles error = wide - __builtin_convertvector(read, Doubles);
         squares[part] += error * error;
         squares[kParts + part] += wide * wide;
-        // A comparison is -1 where it holds.
-        counts.saturated += (value > most) | (value < -most);
-        counts.zeroed += (value != 0) & (read == 0);
     }
 }
 
 /// Of one tile.
 template <typename Floats, typename Doubles>
-// NOLINTNEXTLINE(readability-function-size): a kernel takes numbers, no structures
-SHARDWELD_LOOP void take_squares(const float* x, const float* codes, float step, float most,
-                                 std::size_t n, double* out, Counts<Floats>& counts) {
+SHARDWELD_LOOP void take_squares(const float* x, const float* codes, float step, std::size_t n,
+                                 double* out) {
     Doubles squares[kSquares * sizeof(double) / sizeof(Doubles)] = {};
     std::size_t i = 0;
     for (; i + 8 <= n; i += 8) {
-        add_eight(x + i, codes + i, step, most, squares, counts);
+        add_eight<Floats>(x + i, codes + i, step, squares);
     }
     if (i < n) {
         float rest[8] = {};
@@ -185,25 +173,46 @@ SHARDWELD_LOOP void take_squares(const float* x, const float* codes, float step,
             rest[j] = x[i + j];
             codes_of_rest[j] = codes[i + j];
         }
-        add_eight(rest, codes_of_rest, step, most, squares, counts);
+        add_eight<Floats>(rest, codes_of_rest, step, squares);
     }
     std::memcpy(out, squares, sizeof(squares));
 }
+
+/// How many values of a row are saturated and zeroed, by place in a register.
+struct Counts {
+    static constexpr std::size_t kPlaces = 16;
+    std::uint32_t saturated[kPlaces] = {};
+    std::uint32_t zeroed[kPlaces] = {};
+
+    SHARDWELD_LOOP void add(const float* x, const float* codes, float step, float most,
+                            std::size_t n) {
+        for (std::size_t i = 0; i < n; ++i) {
+            const auto magnitude =
+                std::bit_cast<float>(std::bit_cast<std::uint32_t>(x[i]) & kF32Magnitude);
+            saturated[i] += magnitude > most ? 1U : 0U;
+            zeroed[i] += static_cast<std::uint32_t>(x[i] != 0) &
+                         static_cast<std::uint32_t>(codes[i] * step == 0);
+        }
+    }
+    /// Of one tile.
+    SHARDWELD_LOOP void add_tile(const float* x, const float* codes, float step, float most,
+                                 std::size_t n) {
+        std::size_t i = 0;
+        for (; i + kPlaces <= n; i += kPlaces) {
+            add(x + i, codes + i, step, most, kPlaces);
+        }
+        add(x + i, codes + i, step, most, n - i);
+    }
+    SHARDWELD_LOOP static Index total(const std::uint32_t* counts) {
+        return std::accumulate(counts, counts + kPlaces, Index{0});
+    }
+};
 
 template <std::size_t kN>
 SHARDWELD_LOOP void add_neighbours(const double* from, double* sums) {
     for (std::size_t i = 0; i < kN; ++i) {
         sums[i] = from[2 * i] + from[2 * i + 1];
     }
-}
-
-template <typename Integers>
-SHARDWELD_LOOP Index count_held(const Integers& counts) {
-    Index n = 0;
-    for (std::size_t i = 0; i < sizeof(Integers) / sizeof(counts[0]); ++i) {
-        n -= counts[i];
-    }
-    return n;
 }
 
 template <typename Floats, typename Doubles>
@@ -216,14 +225,15 @@ SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, const float
     double quarters[kTiles * kSquares / 2];
     double halves[kTiles * kSquares / 4];
     double sums[kTiles * kSquares / 8];
-    Counts<Floats> counts;
+    Counts counts;
     std::size_t at = 0;
     for (std::size_t begin = 0; begin < n;) {
         std::size_t n_tiles = 0;
         for (; n_tiles < kTiles && begin < n; ++n_tiles, ++at, begin += tile) {
-            take_squares<Floats, Doubles>(x + begin, codes + begin, steps[at], most[at],
-                                          n - begin < tile ? n - begin : tile,
-                                          eighths + n_tiles * kSquares, counts);
+            const std::size_t width = n - begin < tile ? n - begin : tile;
+            take_squares<Floats, Doubles>(x + begin, codes + begin, steps[at], width,
+                                          eighths + n_tiles * kSquares);
+            counts.add_tile(x + begin, codes + begin, steps[at], most[at], width);
         }
         add_neighbours<kTiles * kSquares / 2>(eighths, quarters);
         add_neighbours<kTiles * kSquares / 4>(quarters, halves);
@@ -232,8 +242,8 @@ SHARDWELD_LOOP void compare_loop(const float* x, const float* codes, const float
             squares[2 * (at - n_tiles) + i] += sums[i];
         }
     }
-    found->n_saturated += count_held(counts.saturated);
-    found->n_zeroed += count_held(counts.zeroed);
+    found->n_saturated += counts.total(counts.saturated);
+    found->n_zeroed += counts.total(counts.zeroed);
 }
 
 template <template <auto> class Set, typename Floats, typename Doubles>

@@ -36,16 +36,18 @@ inline std::uint16_t f16_from_f32(std::uint32_t bits) {
 }
 
 inline std::uint32_t f32_from_f16(std::uint16_t bits) {
-    const std::uint32_t magnitude = bits & 0x7FFFU;
-    const std::uint32_t normal = (magnitude << 13U) + 0x38000000U;
+    // In the upper half, where no compiler takes the arithmetic for that of 16 bits.
+    const std::uint32_t upper = static_cast<std::uint32_t>(bits) << 16U;
+    const std::uint32_t magnitude = upper & kF32Magnitude;
+    const std::uint32_t normal = (magnitude >> 3U) + 0x38000000U;
     const std::uint32_t special =
-        ((magnitude << 13U) + 0x70000000U) | (magnitude > 0x7C00U ? kF32Quiet : 0U);
+        ((magnitude >> 3U) + 0x70000000U) | (magnitude > 0x7C000000U ? kF32Quiet : 0U);
     // The inverse of the sum above; exact.
     const auto subnormal =
-        std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3F000000U + magnitude) - 0.5F);
-    std::uint32_t result = magnitude < 0x0400U ? subnormal : normal;
-    result = magnitude >= 0x7C00U ? special : result;
-    return result | ((bits & 0x8000U) << 16U);
+        std::bit_cast<std::uint32_t>(std::bit_cast<float>(0x3F000000U + (magnitude >> 16U)) - 0.5F);
+    std::uint32_t result = magnitude < 0x04000000U ? subnormal : normal;
+    result = magnitude >= 0x7C000000U ? special : result;
+    return result | (upper ^ magnitude);
 }
 
 /// Magnitudes of floats with few bits, an exponent above the mantissa, without infinities.

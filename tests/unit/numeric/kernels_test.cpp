@@ -50,11 +50,10 @@ std::uint16_t nearest_of(const std::vector<double>& values, double value) {
     return static_cast<std::uint16_t>(sign | (up ? hi : lo));
 }
 
+/// The portable ones first.
 std::vector<const Kernels*> all_kernels() {
-    std::vector<const Kernels*> kernels{&portable_kernels()};
-    if (avx2_kernels() != nullptr) {
-        kernels.push_back(avx2_kernels());
-    }
+    std::vector<const Kernels*> kernels;
+    with_each_instruction_set([&] { kernels.push_back(&best_kernels()); });
     return kernels;
 }
 
@@ -167,11 +166,14 @@ TEST(Paths, widen_16_bits_exactly) {
 
 template <typename To, typename From>
 void expect_same_bits(DType from, const std::vector<From>& samples, DType to) {
-    const auto wanted = cast<To>(portable_kernels(), from, samples, to);
-    const auto got = cast<To>(*avx2_kernels(), from, samples, to);
-    const std::size_t at = first_difference(got, wanted);
-    EXPECT_EQ(at, samples.size()) << std::hex << samples[at] << " gave " << got[at] << ", not "
-                                  << wanted[at];
+    const auto all = all_kernels();
+    const auto wanted = cast<To>(*all.front(), from, samples, to);
+    for (const Kernels* kernels : all) {
+        const auto got = cast<To>(*kernels, from, samples, to);
+        const std::size_t at = first_difference(got, wanted);
+        EXPECT_EQ(at, samples.size())
+            << std::hex << samples[at] << " gave " << got[at] << ", not " << wanted[at];
+    }
 }
 
 void expect_same_bits_f32(const std::vector<std::uint32_t>& samples) {
@@ -180,17 +182,7 @@ void expect_same_bits_f32(const std::vector<std::uint32_t>& samples) {
     expect_same_bits<std::uint64_t>(DType::f32, samples, DType::f64);
 }
 
-class FastPaths : public testing::Test {
-  protected:
-    void SetUp() override {
-        if (avx2_kernels() == nullptr) {
-            GTEST_SKIP()
-                << "this processor has no AVX2 and F16C: only the portable kernels are tested";
-        }
-    }
-};
-
-TEST_F(FastPaths, equal_the_portable_ones_on_all_16_bit_patterns) {
+TEST(FastPaths, equal_the_portable_ones_on_all_16_bit_patterns) {
     const auto patterns = all_16_bit_patterns();
     expect_same_bits<std::uint32_t>(DType::f16, patterns, DType::f32);
     expect_same_bits<std::uint32_t>(DType::bf16, patterns, DType::f32);
@@ -200,12 +192,12 @@ TEST_F(FastPaths, equal_the_portable_ones_on_all_16_bit_patterns) {
     expect_same_bits<std::uint16_t>(DType::bf16, patterns, DType::f16);
 }
 
-TEST_F(FastPaths, equal_the_portable_ones_on_a_spread_of_fp32) {
+TEST(FastPaths, equal_the_portable_ones_on_a_spread_of_fp32) {
     expect_same_bits_f32(spread_f32(8));
     expect_same_bits_f32(critical_f32());
 }
 
-TEST_F(FastPaths, equal_the_portable_ones_on_fp64) {
+TEST(FastPaths, equal_the_portable_ones_on_fp64) {
     std::mt19937_64 random(11);
     std::vector<std::uint64_t> samples(1U << 20U);
     for (std::size_t i = 0; i < samples.size(); ++i) {
@@ -225,7 +217,7 @@ TEST_F(FastPaths, equal_the_portable_ones_on_fp64) {
 }
 
 /// Minutes: run with --gtest_also_run_disabled_tests.
-TEST_F(FastPaths, DISABLED_equal_the_portable_ones_on_every_fp32) {
+TEST(FastPaths, DISABLED_equal_the_portable_ones_on_every_fp32) {
     std::vector<std::uint32_t> samples(1U << 24U);
     for (std::uint32_t upper = 0; upper < 256; ++upper) {
         for (std::uint32_t i = 0; i < samples.size(); ++i) {
@@ -250,7 +242,7 @@ TEST(Paths, take_any_address_and_count) {
             for (const DType to : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
                 std::vector<std::byte> single(80 * size_of(to));
                 for (std::size_t i = 0; i < 80; ++i) {
-                    convert_with(portable_kernels(), from,
+                    convert_with(*all_kernels().front(), from,
                                  std::span(src).subspan(1 + i * size_of(from), size_of(from)), to,
                                  std::span(single).subspan(i * size_of(to), size_of(to)));
                 }
@@ -268,10 +260,6 @@ TEST(Paths, take_any_address_and_count) {
             }
         }
     }
-}
-
-TEST(Paths, are_the_fastest_that_the_processor_has) {
-    EXPECT_EQ(&best_kernels(), avx2_kernels() != nullptr ? avx2_kernels() : &portable_kernels());
 }
 
 }  // namespace
