@@ -18,6 +18,8 @@ namespace {
 
 /// Elements that are updated at once: what they pass through stays in the cache beside the core.
 constexpr Index kUpdatedElements = 1 << 15;
+/// So many at least, however wide: what is taken of several rows takes them together.
+constexpr Index kUpdatedRows = 4;
 
 std::span<float> at_least(std::vector<float>& buffer, Index size) {
     const auto n = static_cast<std::size_t>(size);
@@ -191,7 +193,7 @@ void Factors::update(const plan::Target& target, const plan::Fold& fold, const l
             load_right(fold, row / fold.n_rows, col, sizes.width);
             load_left(fold, row, n_rows);
             const Index at = patch.offset + r * rows.stride + c * cols.stride;
-            const Index lines = std::clamp<Index>(kUpdatedElements / n_cols, 1, n_rows);
+            const Index lines = std::min(std::max(kUpdatedElements / n_cols, kUpdatedRows), n_rows);
             for (Index i = 0; i < n_rows; i += lines) {
                 const Index n = std::min(lines, n_rows - i);
                 const MatrixBlock block{row + i,

@@ -1,6 +1,7 @@
 #include "measures.hpp"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstring>
@@ -65,6 +66,8 @@ class Norms {
     }
 
   private:
+    static constexpr Index kRowsAtOnce = 4;
+
     ByteView read(const plan::Target& target, Index begin, Index end) {
         const Bytes size = size_of(target.stored);
         stored_.resize(static_cast<Bytes>(end - begin) * size);
@@ -80,7 +83,11 @@ class Norms {
     }
 
     void add_squares(const MatrixBlock& block, bool by_row) {
-        for (Index i = 0; i < block.n_rows; ++i) {
+        Index i = 0;
+        for (; by_row && i + kRowsAtOnce <= block.n_rows; i += kRowsAtOnce) {
+            add_rows(block, i);
+        }
+        for (; i < block.n_rows; ++i) {
             for (Index j = 0; j < block.n_cols; ++j) {
                 const auto value = static_cast<double>(
                     block.values[static_cast<std::size_t>(i * block.n_cols + j)]);
@@ -88,6 +95,23 @@ class Norms {
                 squares_[static_cast<std::size_t>(at)] += value * value;
             }
         }
+    }
+
+    /// Several rows at once: the squares of one are added one after the other, and these wait for
+    /// each other.
+    void add_rows(const MatrixBlock& block, Index first) {
+        const auto n_cols = static_cast<std::size_t>(block.n_cols);
+        const float* const values = &block.values[static_cast<std::size_t>(first) * n_cols];
+        double* const of_rows = &squares_[static_cast<std::size_t>(block.row + first)];
+        std::array<double, std::size_t{kRowsAtOnce}> sums{};
+        std::copy_n(of_rows, sums.size(), sums.begin());
+        for (std::size_t j = 0; j < n_cols; ++j) {
+            for (const std::size_t i : indices(sums)) {
+                const auto value = static_cast<double>(values[i * n_cols + j]);
+                sums[i] += value * value;
+            }
+        }
+        std::ranges::copy(sums, of_rows);
     }
 
     void write_gains(const plan::Fold& fold) {
