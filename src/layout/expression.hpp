@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/shared_value.hpp"
 
 #include "patch.hpp"
 
@@ -43,8 +44,8 @@ using Dim = std::vector<LayoutItem>;
 /// given).
 struct Layout {
     std::string label;
-    std::vector<Dim> dims;
-    std::string text;  ///< as written, for messages
+    SharedList<Dim> dims;  ///< many tensors have one and the same
+    std::string text;      ///< as written, for messages
 };
 
 /// Parses; throws Error(usage) naming the column on bad syntax, nesting deeper than 16, an axis

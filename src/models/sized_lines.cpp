@@ -219,7 +219,7 @@ class SizedTensors {
         }
         own.name = Pattern::parse(text);
         own.logical = logical;
-        for (layout::Dim& dim : own.layout.dims) {
+        for (layout::Dim& dim : own.layout.dims.own()) {
             name_axes(dim, tensor, made);
         }
         return own;

@@ -66,7 +66,7 @@ bool write_item_twice(layout::LayoutItem& item, Line& line, Recipe& made) {
 }  // namespace
 
 void fill_up(Line& line, std::optional<Index> rows, Recipe& made) {
-    for (layout::Dim& dim : line.layout.dims) {
+    for (layout::Dim& dim : line.layout.dims.own()) {
         for (layout::LayoutItem& item : dim) {
             fill_up_item(item, line, rows, made);
         }
@@ -74,7 +74,7 @@ void fill_up(Line& line, std::optional<Index> rows, Recipe& made) {
 }
 
 void write_twice(Line& line, Recipe& made) {
-    for (layout::Dim& dim : line.layout.dims) {
+    for (layout::Dim& dim : line.layout.dims.own()) {
         for (layout::LayoutItem& item : dim) {
             if (write_item_twice(item, line, made)) {
                 return;

@@ -157,9 +157,10 @@ Line line_of(const Line& weight, const std::string& name, Dim rows, Dim columns)
     Line line;
     line.name = Pattern::parse(name);
     line.logical = name;
-    line.layout.dims.assign(weight.layout.dims.begin(), weight.layout.dims.end() - 2);
-    line.layout.dims.push_back(std::move(rows));
-    line.layout.dims.push_back(std::move(columns));
+    Dims dims(weight.layout.dims.begin(), weight.layout.dims.end() - 2);
+    dims.push_back(std::move(rows));
+    dims.push_back(std::move(columns));
+    line.layout.dims = std::move(dims);
     line.layout.text = weight.layout.text;
     line.condition = weight.condition;
     line.origin = weight.origin;
@@ -200,7 +201,7 @@ class FactorLines {
         if (!is_again) {
             Line whole = line;
             whole.optional = true;
-            Dim& rows = whole.layout.dims[whole.layout.dims.size() - 2];
+            Dim& rows = whole.layout.dims.own()[whole.layout.dims.size() - 2];
             rows = is_up ? without_filling(weight, std::move(rows)) : std::move(rows);
             form_.recipe.hub.push_back(std::move(whole));
         }

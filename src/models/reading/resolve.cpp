@@ -1,5 +1,6 @@
 // What a file extends and takes with it, put under its own statements.
 #include <algorithm>
+#include <map>
 #include <set>
 #include <tuple>
 #include <utility>
@@ -162,8 +163,11 @@ Line placed(const Line& line, const At& at, const Pattern& prefix) {
     return full;
 }
 
+/// Layouts with a leading axis, by that and their text: lines of many names have the same.
+using StackedLayouts = std::map<std::string, layout::Layout>;
+
 /// The form of a line whose capture is a leading axis instead.
-Line stacked(const Line& line, const At& at, const Pattern& prefix) {
+Line stacked(const Line& line, const At& at, const Pattern& prefix, StackedLayouts& known) {
     for_each_node(line.condition, [&](const Expr& node) {
         if (node.op == Op::name && node.name == at.stacked) {
             refuse(line.origin, "the condition uses " + at.stacked +
@@ -172,8 +176,12 @@ Line stacked(const Line& line, const At& at, const Pattern& prefix) {
     });
     Line full = placed(line, at, prefix);
     full.is_stacked = true;
-    full.layout =
-        at_origin(line.origin, [&] { return layout::with_leading_axis(line.layout, at.stacked); });
+    layout::Layout& layout = known[at.stacked + " " + line.layout.text];
+    if (layout.dims.empty()) {
+        layout = at_origin(line.origin,
+                           [&] { return layout::with_leading_axis(line.layout, at.stacked); });
+    }
+    full.layout = layout;
     if (full.join && !full.join->flat) {
         for (JoinStep& step : full.join->steps) {
             step.dim += step.stack ? 0 : 1;
@@ -183,7 +191,8 @@ Line stacked(const Line& line, const At& at, const Pattern& prefix) {
 }
 
 /// Each line of a block below its prefix, which is parsed once for all of them.
-void place(const std::vector<Line>& block, const At& at, std::vector<Line>& out) {
+void place(const std::vector<Line>& block, const At& at, StackedLayouts& known,
+           std::vector<Line>& out) {
     const Pattern prefix = parse_pattern(at.prefix, at.origin);
     const Pattern stack =
         at.stacked.empty()
@@ -192,7 +201,7 @@ void place(const std::vector<Line>& block, const At& at, std::vector<Line>& out)
     for (const Line& line : block) {
         out.push_back(placed(line, at, prefix));
         if (!at.stacked.empty()) {
-            out.push_back(stacked(line, at, stack));
+            out.push_back(stacked(line, at, stack, known));
         }
     }
 }
@@ -212,6 +221,7 @@ std::size_t n_expanded(const std::vector<At>& ats, const Blocks& blocks) {
 std::vector<Line> expand(const Declaration& whole, const Blocks& blocks) {
     std::vector<Line> lines;
     lines.reserve(n_expanded(whole.ats, blocks));
+    StackedLayouts known;
     for (const At& at : whole.ats) {
         const auto block = blocks.find(at.block);
         if (block == blocks.end()) {
@@ -220,7 +230,7 @@ std::vector<Line> expand(const Declaration& whole, const Blocks& blocks) {
             }
             continue;
         }
-        place(block->second.lines, at, lines);
+        place(block->second.lines, at, known, lines);
         if (lines.size() > kMostLines) {
             refuse(at.origin, "more than 100000 lines in all");
         }
