@@ -113,6 +113,7 @@ class Writer {
     const plan::Plan& plan_;
     const RunOptions& options_;
     bool has_digests_;
+    bool has_little_;  ///< to write, as all ranks have on average
     Sink sink_;
     BlockDigests digests_;
     Factors factors_;
