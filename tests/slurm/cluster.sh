@@ -74,7 +74,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core_Memory
 SlurmdParameters=config_overrides
 PropagateResourceLimits=NONE
-KillWait=5
+KillWait=10
 DefMemPerCPU=100
 NodeName=DEFAULT CPUs=32 Boards=1 SocketsPerBoard=1 CoresPerSocket=32 ThreadsPerCore=1 RealMemory=64000 TmpDisk=200000
 $(host_names | awk '{ print "NodeName=" $1 " NodeAddr=" $1 }')
