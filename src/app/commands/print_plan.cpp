@@ -159,8 +159,8 @@ Cells plan_rows(const Run& run, const Merge& merge, const PlanCost& cost) {
                                ", planning " + human_bytes(memory.metadata) +
                                ", then plan and buffers " +
                                human_bytes(memory.plan + std::max(memory.making, memory.buffers))},
-        {"rounds", std::to_string(cost.rounds) + ", of " + human_bytes(plan.limits.round) +
-                       " at most, for a core's cache"},
+        {"rounds",
+         std::to_string(cost.rounds) + ", of " + human_bytes(plan.limits.round) + " at most"},
         {"strategy", std::string(plan::name_of(plan.strategy)) + ": " + plan.why},
         {"sent over the network",
          human_bytes(cost.network_bytes) + " in " + counted(cost.messages, "message")},
