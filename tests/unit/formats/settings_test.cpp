@@ -35,7 +35,7 @@ std::string entry(const std::string& name, const std::string& value) {
     return "(" + unicode(name) + value + "u";
 }
 
-TEST(Settings, lists_are_never_cut) {
+TEST(TrainerSettings, lists_are_never_cut) {
     constexpr int kCount = 5000;
     with_value(list_of(kCount, integer(7)), [](const auto& value, const auto& scalars) {
         std::string expected = "[7";
@@ -46,7 +46,7 @@ TEST(Settings, lists_are_never_cut) {
     });
 }
 
-TEST(Settings, more_values_than_a_file_has_are_refused_by_name) {
+TEST(TrainerSettings, more_values_than_a_file_has_are_refused_by_name) {
     // A list of 300 that is memoised, 300 times.
     const std::string shared = list_of(300, integer(7)) + "q\1" + "0" + list_of(300, "h\1");
     const std::string root = "}" + entry("few", list_of(3, integer(1))) + entry("many", shared);
@@ -56,7 +56,7 @@ TEST(Settings, more_values_than_a_file_has_are_refused_by_name) {
     });
 }
 
-TEST(Settings, more_names_than_a_group_has_are_refused) {
+TEST(TrainerSettings, more_names_than_a_group_has_are_refused) {
     std::string many = "}(";
     for (int i = 0; i < 1025; ++i) {
         many += unicode("k" + std::to_string(i)) + integer(i);
@@ -70,7 +70,7 @@ TEST(Settings, more_names_than_a_group_has_are_refused) {
     });
 }
 
-TEST(Settings, a_dictionary_is_whole_or_nothing) {
+TEST(TrainerSettings, a_dictionary_is_whole_or_nothing) {
     const std::string numbered = "}(" + integer(3) + integer(1) + "u";
     with_value("}" + entry("milestones", numbered) + entry("gamma", integer(2)),
                [](const auto& value, const auto& scalars) {

@@ -33,7 +33,7 @@ BoundLayout bind_layout(const std::string& text, const Symbols& symbols,
 
 const char* const kQkv = "(g [q: p d | k: d | v: d]) h";
 
-TEST(Bind, computes_the_shape) {
+TEST(BoundLayout, computes_the_shape) {
     const BoundLayout bound = bind_layout(kQkv, {{"g", 4}, {"p", 2}, {"d", 32}, {"h", 64}});
     EXPECT_EQ(bound.shape(), (Shape{512, 64}));
     EXPECT_EQ(bound.segments(), segments_of(parse_layout(kQkv)));
@@ -45,7 +45,7 @@ TEST(Bind, computes_the_shape) {
         (Shape{3, 4, 20}));
 }
 
-TEST(Bind, compares_with_the_stored_shape) {
+TEST(BoundLayout, compares_with_the_stored_shape) {
     const Symbols symbols = {{"g", 4}, {"p", 2}, {"d", 32}, {"h", 64}};
     EXPECT_EQ(bind_layout(kQkv, symbols, Shape{512, 64}).shape(), (Shape{512, 64}));
     EXPECT_ERROR(bind_layout(kQkv, symbols, Shape{384, 64}), ErrorCode::mismatch,
@@ -62,7 +62,7 @@ TEST(Bind, compares_with_the_stored_shape) {
                  "stored shape [2] does not fit layout \"()\": dimension 0 is 2, expected 1");
 }
 
-TEST(Bind, solves_the_star_exactly) {
+TEST(BoundLayout, solves_the_star_exactly) {
     const Symbols symbols = {{"vocab", 10}, {"h", 4}};
     const auto padded = [&](Index rows) {
         return bind_layout("[v: vocab | pad: *] h", symbols, Shape{rows, 4});
@@ -92,7 +92,7 @@ TEST(Bind, solves_the_star_exactly) {
                  "here there is none, so name the axis");
 }
 
-TEST(Bind, refuses_extents_that_make_no_sense) {
+TEST(BoundLayout, refuses_extents_that_make_no_sense) {
     EXPECT_ERROR(bind_layout("(g d)", {{"g", -1}, {"d", 2}}), ErrorCode::mismatch,
                  "axis 'g' of layout \"(g d)\" has extent -1; extents are 0 or more");
     EXPECT_ERROR(bind_layout("g", {}), ErrorCode::not_found,
@@ -105,7 +105,7 @@ TEST(Bind, refuses_extents_that_make_no_sense) {
     EXPECT_EQ(bind_layout("g d", {{"g", 0}, {"d", 5}}).shape(), (Shape{0, 5}));
 }
 
-TEST(Bind, asks_for_each_extent_once_in_the_order_of_the_text) {
+TEST(BoundLayout, asks_for_each_extent_once_in_the_order_of_the_text) {
     std::vector<std::string> asked;
     const auto extent_of = [&](const std::string& name) {
         asked.push_back(name);
@@ -115,7 +115,7 @@ TEST(Bind, asks_for_each_extent_once_in_the_order_of_the_text) {
     EXPECT_EQ(asked, (std::vector<std::string>{"g", "p", "d", "h"}));
 }
 
-TEST(Bind, result_is_a_value) {
+TEST(BoundLayout, result_is_a_value) {
     const BoundLayout bound = bind_layout("[a: x | b: y]", {{"x", 2}, {"y", 3}});
     BoundLayout other = bind_layout("h", {{"h", 9}});
     other = bound;

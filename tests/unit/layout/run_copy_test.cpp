@@ -58,7 +58,7 @@ void expect_run_equals_brute_force(const Copy& copy, std::size_t element_bytes) 
               0);
 }
 
-TEST(Run, equals_brute_force_for_all_element_sizes) {
+TEST(RunCopy, equals_brute_force_for_all_element_sizes) {
     Random random(10);
     for (int i = 0; i < 3000; ++i) {
         const Copy copy = random.copy(5, 6, random.chance(20));
@@ -68,7 +68,7 @@ TEST(Run, equals_brute_force_for_all_element_sizes) {
     }
 }
 
-TEST(Run, copies_rows_of_every_short_length) {
+TEST(RunCopy, copies_rows_of_every_short_length) {
     for (Index length = 1; length <= 600; length += length < 70 ? 1 : 13) {
         for (const std::size_t size : kSizes) {
             expect_run_equals_brute_force({3, 1, {{3, length + 2, length + 1}, {length, 1, 1}}},
@@ -79,7 +79,7 @@ TEST(Run, copies_rows_of_every_short_length) {
     expect_run_equals_brute_force({7, 5, {}}, 4);
 }
 
-TEST(Run, transposes_with_every_edge) {
+TEST(RunCopy, transposes_with_every_edge) {
     for (const Index rows : {2, 15, 16, 17, 63, 64, 65, 131}) {
         for (const Index columns : {2, 7, 8, 9, 31, 32, 33, 130}) {
             for (const std::size_t size : kSizes) {
@@ -90,7 +90,7 @@ TEST(Run, transposes_with_every_edge) {
     }
 }
 
-TEST(Run, transposes_batches_and_interleaved_targets) {
+TEST(RunCopy, transposes_batches_and_interleaved_targets) {
     for (const std::size_t size : kSizes) {
         // [e, f, h] -> [e, h, f, 2]: the destination's densest loop has stride 2.
         expect_run_equals_brute_force(
@@ -106,7 +106,7 @@ TEST(Run, transposes_batches_and_interleaved_targets) {
     }
 }
 
-TEST(Run, repeats_a_source_of_stride_zero) {
+TEST(RunCopy, repeats_a_source_of_stride_zero) {
     for (const std::size_t size : kSizes) {
         expect_run_equals_brute_force({1, 0, {{50, 0, 40}, {40, 1, 1}}}, size);
         expect_run_equals_brute_force({1, 0, {{50, 1, 40}, {40, 0, 1}}}, size);
@@ -114,7 +114,7 @@ TEST(Run, repeats_a_source_of_stride_zero) {
     }
 }
 
-TEST(Run, refuses_addresses_outside_of_its_spans) {
+TEST(RunCopy, refuses_addresses_outside_of_its_spans) {
     const Copy copy{2, 1, {{3, 10, 4}, {4, 1, 1}}};  // source [2, 26), destination [1, 13)
     const Memory src(26 * 2);
     Memory dst(13 * 2);
@@ -133,7 +133,7 @@ TEST(Run, refuses_addresses_outside_of_its_spans) {
                  "the copy 2 -> 1: 3x(10,4) 4x(1,1) reaches destination elements [1, 13) of 12");
 }
 
-TEST(Run, moves_nothing_for_an_empty_loop) {
+TEST(RunCopy, moves_nothing_for_an_empty_loop) {
     Memory nothing;
     run({5, 5, {{0, 1, 1}, {7, 1, 1}}}, 4, nothing, nothing);
     EXPECT_EQ(count_different({5, 5, {{0, 1, 1}, {7, 1, 1}}}, 4, nothing, nothing), 0);

@@ -15,9 +15,9 @@ namespace {
 
 using Shape = std::vector<Index>;
 
-class TorchDist : public testing::Test {
+class ReshapeTorchDist : public testing::Test {
   protected:
-    TorchDist()
+    ReshapeTorchDist()
         : library_(models::RecipeLibrary::load()),
           dialect_(*library_.find_dialect("megatron_core")),
           config_(models::Config::parse(
@@ -54,7 +54,7 @@ class TorchDist : public testing::Test {
     models::Config config_;
 };
 
-TEST_F(TorchDist, has_a_chunk_for_each_layer_and_expert) {
+TEST_F(ReshapeTorchDist, has_a_chunk_for_each_layer_and_expert) {
     EXPECT_EQ(names("decoder.layers.self_attention.linear_proj.weight", {3, 8, 8}),
               "decoder.layers.self_attention.linear_proj.weight[0, 0, 0] "
               "decoder.layers.self_attention.linear_proj.weight[1, 0, 0] "
@@ -74,7 +74,7 @@ TEST_F(TorchDist, has_a_chunk_for_each_layer_and_expert) {
     EXPECT_EQ(experts[3].box[2].extent, 8);
 }
 
-TEST_F(TorchDist, fills_files_by_size) {
+TEST_F(ReshapeTorchDist, fills_files_by_size) {
     std::vector<PlacedTensor> placed;
     for (const char* name : {"c", "a", "b"}) {
         placed.push_back({{1500000000}, {{"", {name}, {{0, 1500000000}}}}});
@@ -93,7 +93,7 @@ TEST_F(TorchDist, fills_files_by_size) {
     EXPECT_EQ(arrangement().save(placed, nullptr).tensors[2].file, "release/__0_1.distcp");
 }
 
-TEST_F(TorchDist, has_the_state_of_each_module) {
+TEST_F(ReshapeTorchDist, has_the_state_of_each_module) {
     std::vector<PlacedTensor> placed;
     const auto place = [&](const std::string& name, const Shape& shape) {
         for (const plan::TensorPiece& piece : pieces(name, shape)) {
@@ -115,7 +115,7 @@ TEST_F(TorchDist, has_the_state_of_each_module) {
               "decoder.layers.self_attention.linear_proj._extra_state/shard_1_2");
 }
 
-TEST_F(TorchDist, says_what_loaders_ask) {
+TEST_F(ReshapeTorchDist, says_what_loaders_ask) {
     const outputs::TrainingSave usual = arrangement().save({}, nullptr);
     EXPECT_TRUE(usual.is_dcp);
     EXPECT_EQ(usual.directory, "release");
