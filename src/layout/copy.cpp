@@ -139,7 +139,9 @@ Range dst_span(const Copy& copy) {
 }
 
 std::string to_text(const Copy& copy) {
+    constexpr std::size_t kUsual = 128;
     std::string text;
+    text.reserve(kUsual);  // a plan's hash is of a million such texts
     const auto add = [&](std::string_view before, Index number) {
         text.append(before).append(std::to_string(number));
     };

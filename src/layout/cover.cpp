@@ -13,42 +13,53 @@ namespace {
 constexpr std::size_t kMaxIrregular = 2000;
 constexpr int kMaxCuts = 64;
 
-/// Some boxes, by number, that have to fill a box of the tensor.
-struct Region {
-    std::vector<Index> lo;
-    std::vector<Index> hi;
-    std::vector<std::size_t> boxes;
+/// Boxes, by number, that have to fill a box of the tensor.
+using Numbers = std::span<std::size_t>;
+
+/// Where a part of a region begins: on an axis, and in the region's boxes, which are in its order.
+struct Slab {
+    Index lo = 0;
+    std::size_t first = 0;
 };
 
 class Tiling {
   public:
-    explicit Tiling(std::span<const CoverBox> boxes) : boxes_(boxes) {}
+    Tiling(std::span<const Index> shape, std::span<const CoverBox> boxes)
+        : boxes_(boxes), lo_(shape.size(), 0), hi_(shape.begin(), shape.end()) {}
 
-    /// Whether the region is filled; otherwise result() says why not.
-    bool check(Region region, std::size_t first_axis, int cuts) {
-        if (fills(region)) {
+    /// Whether the boxes fill the region; otherwise result() says why not.
+    bool check(Numbers boxes, std::size_t first_axis, int cuts) {
+        if (fills(boxes)) {
             return true;
         }
-        const std::size_t rank = region.lo.size();
+        const std::size_t rank = lo_.size();
         for (std::size_t i = 0; i < rank; ++i) {
             const std::size_t axis = (first_axis + i) % rank;
-            std::vector<Region> parts;
-            if (!cut(region, axis, parts)) {
+            std::vector<Slab> slabs;
+            if (!cut(boxes, axis, slabs)) {
                 return false;
             }
-            if (parts.size() == 1) {
+            if (slabs.size() == 1) {
                 continue;
             }
             if (cuts == kMaxCuts) {
                 result_.kind = CoverKind::irregular;
                 return false;
             }
-            region = {};
-            return std::ranges::all_of(parts, [&](Region& part) {
-                return check(std::move(part), (axis + 1) % rank, cuts + 1);
-            });
+            const Index lo = lo_[axis];
+            slabs.push_back({hi_[axis], boxes.size()});
+            for (std::size_t k = 0; k + 1 < slabs.size(); ++k) {
+                lo_[axis] = slabs[k].lo;
+                hi_[axis] = slabs[k + 1].lo;
+                const std::size_t n = slabs[k + 1].first - slabs[k].first;
+                if (!check(boxes.subspan(slabs[k].first, n), (axis + 1) % rank, cuts + 1)) {
+                    return false;
+                }
+            }
+            lo_[axis] = lo;
+            return true;
         }
-        return check_pairs(region);
+        return check_pairs(boxes);
     }
 
     /// The plain case of overlap, boxes at one place, as the first thing to be told.
@@ -64,8 +75,9 @@ class Tiling {
         return twice == numbers.end() || set_overlap(*twice, *(twice + 1));
     }
 
-    bool set_gap(std::vector<Index> lo, std::vector<Index> hi) {
-        result_ = {CoverKind::gap, std::move(lo), std::move(hi), 0, 0, 0};
+    /// All of the region.
+    bool set_gap() {
+        result_ = {CoverKind::gap, lo_, hi_, 0, 0, 0};
         return false;
     }
 
@@ -89,13 +101,12 @@ class Tiling {
     }
 
     // One box that is the whole region.
-    [[nodiscard]] bool fills(const Region& region) const {
-        if (region.boxes.size() != 1) {
+    [[nodiscard]] bool fills(Numbers boxes) const {
+        if (boxes.size() != 1) {
             return false;
         }
-        for (const std::size_t axis : indices(region.lo)) {
-            if (begin(region.boxes.front(), axis) != region.lo[axis] ||
-                end(region.boxes.front(), axis) != region.hi[axis]) {
+        for (const std::size_t axis : indices(lo_)) {
+            if (begin(boxes.front(), axis) != lo_[axis] || end(boxes.front(), axis) != hi_[axis]) {
                 return false;
             }
         }
@@ -103,39 +114,31 @@ class Tiling {
     }
 
     // Cuts the region at every plane across `axis` that no box crosses; false when a slab is empty.
-    bool cut(Region& region, std::size_t axis, std::vector<Region>& parts) {
-        std::ranges::sort(region.boxes, [&](std::size_t a, std::size_t b) {
-            return begin(a, axis) < begin(b, axis);
-        });
-        n_looks_ += region.boxes.size();
-        Index reached = region.lo[axis];
-        for (const std::size_t box : region.boxes) {
+    bool cut(Numbers boxes, std::size_t axis, std::vector<Slab>& slabs) {
+        std::ranges::sort(
+            boxes, [&](std::size_t a, std::size_t b) { return begin(a, axis) < begin(b, axis); });
+        n_looks_ += boxes.size();
+        Index reached = lo_[axis];
+        for (const std::size_t i : indices(boxes)) {
+            const std::size_t box = boxes[i];
             if (begin(box, axis) > reached) {
-                return set_slab_gap(region, axis, reached, begin(box, axis));
+                return set_slab_gap(axis, reached, begin(box, axis));
             }
-            if (parts.empty() || begin(box, axis) == reached) {
-                if (!parts.empty()) {
-                    parts.back().hi[axis] = reached;
-                }
-                parts.push_back({region.lo, region.hi, {}});
-                parts.back().lo[axis] = reached;
+            if (slabs.empty() || begin(box, axis) == reached) {
+                slabs.push_back({reached, i});
             }
-            parts.back().boxes.push_back(box);
             reached = std::max(reached, end(box, axis));
         }
-        return reached >= region.hi[axis] || set_slab_gap(region, axis, reached, region.hi[axis]);
+        return reached >= hi_[axis] || set_slab_gap(axis, reached, hi_[axis]);
     }
 
-    bool set_slab_gap(const Region& region, std::size_t axis, Index lo, Index hi) {
-        std::vector<Index> from = region.lo;
-        std::vector<Index> to = region.hi;
-        from[axis] = lo;
-        to[axis] = hi;
-        return set_gap(std::move(from), std::move(to));
+    bool set_slab_gap(std::size_t axis, Index lo, Index hi) {
+        lo_[axis] = lo;
+        hi_[axis] = hi;
+        return set_gap();
     }
 
-    bool check_pairs(const Region& region) {
-        const std::vector<std::size_t>& boxes = region.boxes;
+    bool check_pairs(Numbers boxes) {
         if (boxes.size() > kMaxIrregular) {
             result_.kind = CoverKind::irregular;
             return false;
@@ -151,10 +154,10 @@ class Tiling {
             covered = checked_add(covered, volume_of(boxes_[boxes[i]].sizes, "a box"), "boxes");
         }
         Index wanted = 1;
-        for (const std::size_t axis : indices(region.lo)) {
-            wanted = checked_mul(wanted, region.hi[axis] - region.lo[axis], "a tensor's shape");
+        for (const std::size_t axis : indices(lo_)) {
+            wanted = checked_mul(wanted, hi_[axis] - lo_[axis], "a tensor's shape");
         }
-        return covered == wanted || set_gap(region.lo, region.hi);
+        return covered == wanted || set_gap();
     }
 
     [[nodiscard]] bool overlap(std::size_t a, std::size_t b) const {
@@ -167,6 +170,9 @@ class Tiling {
     }
 
     std::span<const CoverBox> boxes_;
+    // The region that is looked at: of the tensor, or of one of the parts that it is cut into.
+    std::vector<Index> lo_;
+    std::vector<Index> hi_;
     Cover result_;
     std::size_t n_looks_ = 0;
 };
@@ -177,19 +183,17 @@ Cover check_cover(std::span<const Index> shape, std::span<const CoverBox> boxes)
     if (volume_of(shape, "a tensor's shape") == 0) {
         return {};  // boxes lie inside the shape, so they are empty too
     }
-    Tiling tiling(boxes);
-    Region whole;
-    whole.lo.assign(shape.size(), 0);
-    whole.hi.assign(shape.begin(), shape.end());
+    Tiling tiling(shape, boxes);
+    std::vector<std::size_t> whole;
     for (std::size_t i = 0; i < boxes.size(); ++i) {
         if (volume_of(boxes[i].sizes, "a box") > 0) {
-            whole.boxes.push_back(i);
+            whole.push_back(i);
         }
     }
-    if (whole.boxes.empty()) {
-        tiling.set_gap(whole.lo, whole.hi);
-    } else if (tiling.differ(whole.boxes)) {
-        tiling.check(std::move(whole), 0, 0);
+    if (whole.empty()) {
+        tiling.set_gap();
+    } else if (tiling.differ(whole)) {
+        tiling.check(whole, 0, 0);
     }
     return tiling.result();
 }

@@ -51,9 +51,10 @@ std::string corner_text(const Ranges& box) {
 /// file is not settled.
 template <typename Piece>
 std::string piece_name(const Piece& piece) {
-    std::string name = piece.file;
-    name.reserve(name.size() + 1 +
+    std::string name;
+    name.reserve(piece.file.text().size() + 1 +
                  add_up(piece.path, [](const SharedText& key) { return key.text().size() + 1; }));
+    name = piece.file;
     for (std::string_view between = name.empty() ? "" : ":"; const SharedText& key : piece.path) {
         name.append(between).append(key.text());
         between = ".";

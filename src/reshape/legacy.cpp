@@ -237,7 +237,8 @@ class LegacyPieces {
     [[nodiscard]] layout::Box box_of(const Line& line, Index tp,
                                      const std::vector<Index>& shape) const {
         layout::Box box = layout::whole_box(shape);
-        const models::Join join = line.join.value_or(models::Join{});
+        static const models::Join whole;
+        const models::Join& join = line.join ? *line.join : whole;
         for (const JoinStep& step : join.steps) {
             const bool is_expert = step.group == JoinStep::Group::etp;
             const bool is_known = is_expert || step.group == JoinStep::Group::tp;

@@ -44,7 +44,7 @@ std::vector<std::size_t> ranks_of_rests(const Names& names, const std::vector<st
     std::vector<const std::size_t*> of_names;  // which stay where they are
     of_names.reserve(names.size());
     for (const std::size_t i : indices(names)) {
-        of_names.push_back(&ranks.emplace(names[i].substr(sizes[i]), 0).first->second);
+        of_names.push_back(&ranks.try_emplace(names[i].substr(sizes[i]), 0).first->second);
     }
     Names rests;
     rests.reserve(ranks.size());

@@ -159,10 +159,9 @@ std::shared_ptr<const Pickle> parsed(std::vector<std::byte> bytes, KnownPickles*
 }
 
 void check_no_script(const ZipArchive& archive) {
-    const std::string code = archive.prefix + "code/";
-    const std::string constants = archive.prefix + "constants.pkl";
     const bool is_script = std::ranges::any_of(archive.entries, [&](const NamedZipEntry& named) {
-        return named.name.starts_with(code) || named.name == constants;
+        const std::string_view own = archive.own_name(named.name);
+        return own.starts_with("code/") || own == "constants.pkl";
     });
     if (is_script) {
         throw Error(ErrorCode::unsupported, "torch file: it is a TorchScript archive",
@@ -228,7 +227,7 @@ TorchFile TorchFile::read_bare(std::vector<std::byte> pickle, Bytes bytes) {
 
 TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc, KnownPickles* known) {
     const ZipArchive archive = read_zip(reader);
-    const ZipEntry* const pickle = archive.find(archive.prefix + "data.pkl");
+    const ZipEntry* const pickle = archive.find("data.pkl");
     if (pickle == nullptr || archive.prefix.empty()) {
         fail_torch("the archive holds no data.pkl");
     }
@@ -238,7 +237,7 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc, KnownPick
                    std::to_string(kMaxPickleBytes) + " are expected");
     }
     check_start(reader.file(), pickle->offset, pickle->size);
-    const ZipEntry* const order = archive.find(archive.prefix + "byteorder");
+    const ZipEntry* const order = archive.find("byteorder");
     std::string byte_order = "little";
     std::vector<std::byte> bytes = read_head(reader, *pickle, order, byte_order);
     if (check_crc) {  // before anything is believed of them
@@ -250,11 +249,10 @@ TorchFile TorchFile::read_archive(RangeReader& reader, bool check_crc, KnownPick
     TorchFile torch_file;
     torch_file.pickle_ = parsed(std::move(bytes), known);
     torch_file.archive_name_ = archive.prefix.substr(0, archive.prefix.size() - 1);
-    const std::string folder = archive.prefix + "data/";
     torch_file.records_.reserve(archive.entries.size());
     for (const auto& [name, entry] : archive.entries) {
-        if (name.starts_with(folder)) {
-            torch_file.records_.add(name.substr(folder.size()),
+        if (const auto own = archive.own_name(name); own.starts_with(kStorages)) {
+            torch_file.records_.add(own.substr(kStorages.size()),
                                     {entry.offset, entry.size, entry.crc32});
         }
     }

@@ -396,9 +396,9 @@ ZipArchive ZipArchive::read(const io::InputFile& file, Bytes begin, Bytes length
     return read_zip(reader);
 }
 
-const ZipEntry* ZipArchive::find(std::string_view name) const {
-    auto* const found =
-        find_where(entries, [name](const NamedZipEntry& named) { return named.name == name; });
+const ZipEntry* ZipArchive::find(std::string_view own) const {
+    auto* const found = find_where(
+        entries, [&](const NamedZipEntry& named) { return own_name(named.name) == own; });
     return found == nullptr ? nullptr : &found->entry;
 }
 

@@ -20,6 +20,9 @@ class InputFile;
 
 namespace shardweld::formats {
 
+/// What the names of records with tensors' bytes begin with, behind the archive's prefix.
+inline constexpr std::string_view kStorages = "data/";
+
 /// One stored entry: where its raw bytes lie in the file (absolute).
 struct ZipEntry {
     Bytes offset = 0;
@@ -50,8 +53,12 @@ class ZipArchive {
     bool is_as_torch_lays_out = true;  ///< every entry is where torch's writer puts it
 
     static ZipArchive read(const io::InputFile& file, Bytes begin, Bytes length);
-    /// Linear.
-    [[nodiscard]] const ZipEntry* find(std::string_view name) const;
+    /// A name behind the prefix; "" for one that has another.
+    [[nodiscard]] std::string_view own_name(std::string_view name) const {
+        return name.starts_with(prefix) ? name.substr(prefix.size()) : std::string_view();
+    }
+    /// The entry that has this name behind the prefix. Linear.
+    [[nodiscard]] const ZipEntry* find(std::string_view own) const;
 
     ZipArchive() = default;
     ZipArchive(ZipArchive&&) = default;

@@ -26,12 +26,11 @@ std::uint64_t combine(std::uint64_t seed, std::uint64_t value) {
 
 /// Records with content before the fingerprint, in their order; nullopt where one has no CRC-32.
 /// torch takes CRC-32s from data descriptors, which empty records do not have.
-std::optional<std::vector<ZipEntry>> records_of(const ZipArchive& archive,
-                                                std::string_view record) {
+std::optional<std::vector<ZipEntry>> records_of(const ZipArchive& archive) {
     std::vector<ZipEntry> records;
     records.reserve(archive.entries.size());
     for (const auto& [name, entry] : archive.entries) {
-        if (name == record) {
+        if (archive.own_name(name) == kRecord) {
             break;
         }
         if (entry.size != 0 && entry.crc32 == 0) {
@@ -89,11 +88,10 @@ bool is_exchanged(std::vector<ZipEntry> records, const std::string& stated) {
 
 /// The keys of the storages, as they lie in the file.
 std::vector<std::string_view> keys_of(const ZipArchive& archive) {
-    const std::string folder = archive.prefix + "data/";
     std::vector<std::string_view> keys;
     for (const auto& [name, entry] : archive.entries) {
-        if (name.starts_with(folder)) {
-            keys.push_back(name.substr(folder.size()));
+        if (const auto own = archive.own_name(name); own.starts_with(kStorages)) {
+            keys.push_back(own.substr(kStorages.size()));
         }
     }
     return keys;
@@ -111,10 +109,9 @@ bool is_in_order(const std::vector<std::string_view>& keys) {
 }  // namespace
 
 std::optional<FingerprintPlace> fingerprint_in(const ZipArchive& archive) {
-    const std::string record = archive.prefix + std::string(kRecord);
-    const ZipEntry* const entry = archive.find(record);
-    auto records = entry != nullptr && entry->size == 2 * kIdDigits ? records_of(archive, record)
-                                                                    : std::nullopt;
+    const ZipEntry* const entry = archive.find(kRecord);
+    auto records =
+        entry != nullptr && entry->size == 2 * kIdDigits ? records_of(archive) : std::nullopt;
     return records ? std::optional(
                          FingerprintPlace{*entry, entry->offset + kIdDigits, *std::move(records)})
                    : std::nullopt;

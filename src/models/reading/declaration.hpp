@@ -85,9 +85,10 @@ Declaration parse_head(const RecipeFile& source);
 /// that meets no inherited line.
 Declaration inherit(Declaration base, Declaration child);
 
-/// All lines with their full names: `at` blocks and stacked forms expanded. Error(usage) for an
-/// unknown block or a form that cannot be stacked.
-std::vector<Line> expand(const Declaration& whole, const Blocks& blocks);
+/// All lines with their full names: `at` blocks and stacked forms expanded. `blocks` stay as they
+/// are, and are changed meanwhile. Error(usage) for an unknown block or a form that cannot be
+/// stacked.
+std::vector<Line> expand(const Declaration& whole, Blocks& blocks);
 
 /// What is kept of a file: all of them parsed would be megabytes, of which a run needs a few.
 struct FoundDeclaration {

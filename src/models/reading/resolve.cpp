@@ -147,8 +147,10 @@ Declaration inherit(Declaration base, Declaration child) {
 
 namespace {
 
-Line placed(const Line& line, const At& at, const Pattern& prefix) {
+Line placed(Line& line, const At& at, const Pattern& prefix) {
+    Pattern name = std::exchange(line.name, {});  // a copy has another
     Line full = line;
+    line.name = std::move(name);
     full.name = concatenated(prefix, line.name, line.origin);
     full.logical = at.logical + line.logical;
     full.optional = line.optional || at.optional;
@@ -167,7 +169,7 @@ Line placed(const Line& line, const At& at, const Pattern& prefix) {
 using StackedLayouts = std::map<std::string, layout::Layout>;
 
 /// The form of a line whose capture is a leading axis instead.
-Line stacked(const Line& line, const At& at, const Pattern& prefix, StackedLayouts& known) {
+Line stacked(Line& line, const At& at, const Pattern& prefix, StackedLayouts& known) {
     for_each_node(line.condition, [&](const Expr& node) {
         if (node.op == Op::name && node.name == at.stacked) {
             refuse(line.origin, "the condition uses " + at.stacked +
@@ -191,14 +193,13 @@ Line stacked(const Line& line, const At& at, const Pattern& prefix, StackedLayou
 }
 
 /// Each line of a block below its prefix, which is parsed once for all of them.
-void place(const std::vector<Line>& block, const At& at, StackedLayouts& known,
-           std::vector<Line>& out) {
+void place(std::vector<Line>& block, const At& at, StackedLayouts& known, std::vector<Line>& out) {
     const Pattern prefix = parse_pattern(at.prefix, at.origin);
     const Pattern stack =
         at.stacked.empty()
             ? Pattern()
             : parse_pattern(without_capture(at.prefix, at.stacked, at.origin), at.origin);
-    for (const Line& line : block) {
+    for (Line& line : block) {
         out.push_back(placed(line, at, prefix));
         if (!at.stacked.empty()) {
             out.push_back(stacked(line, at, stack, known));
@@ -218,7 +219,7 @@ std::size_t n_expanded(const std::vector<At>& ats, const Blocks& blocks) {
 
 }  // namespace
 
-std::vector<Line> expand(const Declaration& whole, const Blocks& blocks) {
+std::vector<Line> expand(const Declaration& whole, Blocks& blocks) {
     std::vector<Line> lines;
     lines.reserve(n_expanded(whole.ats, blocks));
     StackedLayouts known;
@@ -287,8 +288,7 @@ Declaration resolve(const Declarations& entries, const FoundDeclaration& entry,
 }
 
 /// The single lines, and those of the blocks.
-std::vector<Line> all_lines(const Declaration& whole, std::vector<Line> lines,
-                            const Blocks& blocks) {
+std::vector<Line> all_lines(const Declaration& whole, std::vector<Line> lines, Blocks& blocks) {
     std::vector<Line> expanded = expand(whole, blocks);
     lines.reserve(lines.size() + expanded.size());
     append_all(lines, std::move(expanded));

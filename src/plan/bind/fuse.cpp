@@ -84,11 +84,12 @@ void fuse_axes(const FuseRules& rules, SegmentPlan& plan) {
 
 std::vector<Patch> fused(const std::vector<FusedPair>& pairs, const std::vector<Index>& extents,
                          const Patch& patch) {
-    std::vector<Patch> patches{patch};
-    for (const FusedPair& pair : pairs) {
+    std::vector<Patch> patches;
+    fuse_pair(patch, pairs.front(), extents[pairs.front().extent_at], patches);
+    for (std::size_t i = 1; i < pairs.size(); ++i) {
         std::vector<Patch> made;
         for (const Patch& one : patches) {
-            fuse_pair(one, pair, extents[pair.extent_at], made);
+            fuse_pair(one, pairs[i], extents[pairs[i].extent_at], made);
         }
         patches = std::move(made);
     }

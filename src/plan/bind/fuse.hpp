@@ -48,8 +48,8 @@ using FuseRules = std::map<std::string, std::vector<std::string>>;
 /// Replaces each pair of axes of a plan that makes up another one, and notes it.
 void fuse_axes(const FuseRules& rules, SegmentPlan& plan);
 
-/// The same in a patch; `extents` are those of the axes as they were lowered. One that does not
-/// hold a pair as one run becomes several.
+/// The same in a patch, of at least one pair; `extents` are those of the axes as they were lowered.
+/// One that does not hold a pair as one run becomes several.
 std::vector<layout::Patch> fused(const std::vector<FusedPair>& pairs,
                                  const std::vector<Index>& extents, const layout::Patch& patch);
 

@@ -73,7 +73,8 @@ class TargetBuilder {
         }
         const layout::BoundLayout& bound = bound_for(*hub.line, hub.captures);
         if (!options_.pieces) {
-            build(hub, nullptr, bound.shape(), lowered_);
+            use_shape(bound.shape(), std::identity());
+            build(hub, nullptr, lowered_);
             return;
         }
         std::vector<layout::SegmentPatch> lowered;
@@ -90,7 +91,8 @@ class TargetBuilder {
             }
             lowered.clear();
             bound.lower(layout::dense(own_box(piece)), lowered);
-            if (!build(hub, &piece, collect_list(piece.box, &layout::Range::extent), lowered)) {
+            use_shape(piece.box, &layout::Range::extent);
+            if (!build(hub, &piece, lowered)) {
                 return;
             }
         }
@@ -179,7 +181,10 @@ class TargetBuilder {
         if (!options_.may_lack) {
             note_optional(hub, true);
         }
-        Target copy = binding_.targets[of];
+        Target& original = binding_.targets[of];
+        std::string name = std::exchange(original.name, {});  // a copy has another
+        Target copy = original;
+        original.name = std::move(name);
         copy.name = piece_name(piece);
         copy.piece = piece.number;
         copy.is_copy = true;
@@ -187,16 +192,25 @@ class TargetBuilder {
         binding_.targets.push_back(std::move(copy));
     }
 
+    /// Has the next targets share a shape: `extent` of each of the axes.
+    template <typename Axes, typename Extent>
+    void use_shape(const Axes& axes, Extent extent) {
+        if (!std::ranges::equal(axes, shape_, {}, extent)) {
+            shape_ = collect_list(axes, extent);
+        }
+    }
+
     /// `piece`: what is written under one name of the tensor that a line stands for, which is a
     /// copy where its elements are counted elsewhere; nullptr: all of it. False where nothing is
     /// stored of it.
-    bool build(const HubName& hub, const TensorPiece* piece, std::vector<Index> shape,
+    bool build(const HubName& hub, const TensorPiece* piece,
                std::span<const layout::SegmentPatch> lowered) {
         const models::Line& line = *hub.line;
         Target target;
-        target.name = piece == nullptr ? hub.name : piece_name(*piece);
-        if (shape != shape_.items()) {
-            shape_ = std::move(shape);
+        if (piece == nullptr) {
+            target.name = hub.name;
+        } else {
+            target.name = piece_name(*piece);
         }
         target.shape = shape_;
         // What is added makes up for the framework's form, which the module tree does not have, or
@@ -206,13 +220,13 @@ class TargetBuilder {
         target.piece = piece == nullptr ? 0 : piece->number;
         is_missing_ = false;
         n_counted_ = 0;
-        const std::vector<Filed> filed = filed_of(hub, lowered, target);
+        file_parts(hub, lowered, target);
         std::vector<Operand> same;
-        std::size_t n_absent = add_up(filed, [&](const Filed& one) {
+        std::size_t n_absent = add_up(filed_, [&](const Filed& one) {
             return take_operands(one, hub, target, same) ? 0U : 1U;
         });
         n_absent_ += static_cast<Index>(n_absent);
-        if (is_missing_ || (n_absent == filed.size() && !filed.empty())) {
+        if (is_missing_ || (n_absent == filed_.size() && !filed_.empty())) {
             require_few_absent(hub);
             is_supplied(hub) ? note_optional(hub, true) : note_lacking(hub);
             return false;  // said at the end, or optional and wholly absent
@@ -229,38 +243,36 @@ class TargetBuilder {
         }
         if (options_.has_logical_patches) {
             target.logical_patches = collect_list(
-                filed, [&](const Filed& one) { return segments_.logical_patch_of(one); });
+                filed_, [&](const Filed& one) { return segments_.logical_patch_of(one); });
         }
         finish(std::move(target), std::move(same), line, piece);
         return true;
     }
 
-    /// The segments of a part, filed; those of padding become the target's zeros.
-    std::vector<Filed> filed_of(const HubName& hub, std::span<const layout::SegmentPatch> lowered,
-                                Target& target) {
-        std::vector<Filed> filed;
+    /// Files the segments of a part; those of padding become the target's zeros.
+    void file_parts(const HubName& hub, std::span<const layout::SegmentPatch> lowered,
+                    Target& target) {
+        filed_.clear();
         std::vector<layout::Range> zeros;
         const std::vector<SegmentPlan>& plans = segments_.plans_of(*hub.line);
         for (const layout::SegmentPatch& patch : lowered) {
             if (plans[static_cast<std::size_t>(patch.segment)].is_dropped) {
-                if (!take_padding(hub, patch, filed)) {
+                if (!take_padding(hub, patch)) {
                     add_runs(patch.patch, zeros);
                 }
             } else {
-                segments_.file(*hub.line, bound_, patch, hub.captures, filed);
+                segments_.file(*hub.line, bound_, patch, hub.captures, filed_);
             }
         }
         std::ranges::sort(zeros, {}, &layout::Range::lo);
         target.zeros = std::move(zeros);
-        if (filed.empty()) {
+        if (filed_.empty()) {
             take_types(hub, target);
         }
-        return filed;
     }
 
     /// Files padding that is stored, if it is wanted and all there.
-    bool take_padding(const HubName& hub, const layout::SegmentPatch& patch,
-                      std::vector<Filed>& filed) {
+    bool take_padding(const HubName& hub, const layout::SegmentPatch& patch) {
         if (!options_.keeps_padding) {
             return false;
         }
@@ -275,7 +287,7 @@ class TargetBuilder {
             return found.volume == one.patch.volume();
         });
         if (is_stored) {
-            append_all(filed, padding);
+            append_all(filed_, padding);
         }
         return is_stored;
     }
@@ -522,7 +534,8 @@ class TargetBuilder {
     std::vector<Index> extents_;
     layout::BoundLayout bound_;
     std::vector<layout::SegmentPatch> lowered_;
-    SharedList<Index> shape_;  ///< of the last target: most that follow have the same
+    std::vector<Filed> filed_;  ///< of the target under way
+    SharedList<Index> shape_;   ///< of the last target: most that follow have the same
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way
     Index n_counted_ = 0;      ///< elements that it is the first to take

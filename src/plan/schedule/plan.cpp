@@ -12,6 +12,7 @@
 #include "plan/visibility.hpp"
 #include "shardweld/error.hpp"
 
+#include "fetch_ahead.hpp"
 #include "read_shares.hpp"
 #include "strategy.hpp"
 
@@ -302,10 +303,12 @@ Plan make_plan(std::vector<Target> targets, const std::vector<catalogue::File>& 
                     "give the save that holds the model's weights");
     }
     Plan plan;
-    const auto tensors = output_tensors(targets);
-    plan.placement = place(targets, tensors, choice);
-    plan.space = output_space_of(tensors, plan.placement);
-    plan.tensors.reserve(tensors.size());
+    {  // which take much memory, and no longer
+        const auto tensors = output_tensors(targets);
+        plan.placement = place(targets, tensors, choice);
+        plan.space = output_space_of(tensors, plan.placement);
+        plan.tensors.reserve(tensors.size());
+    }
     for (std::uint32_t i = 0; i < targets.size(); ++i) {
         plan.scattered.push_back(is_scattered(targets[i]));
         for (std::uint32_t at = 0; at < targets[i].n_outputs(); ++at) {
@@ -355,6 +358,11 @@ std::string Plan::hash() const {
         print.add(file.header);
     }
     for (std::uint32_t at = 0; at < tensors.size(); ++at) {
+        fetch_ahead(tensors.size() - at, [&](std::size_t ahead) -> const Target& {
+            const Target& target = target_of(at + static_cast<std::uint32_t>(ahead));
+            __builtin_prefetch(target.name.data());
+            return target;
+        });
         const Target& target = target_of(at);
         const bool is_first = tensors[at].output == 0;
         print.add(tensor(at).name);

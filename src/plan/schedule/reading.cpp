@@ -79,6 +79,16 @@ Reading reading_of(const Copy& copy, const ReadingSteps& steps) {
     if (volume == 0) {
         return {};
     }
+    if (copy.loops.size() == 1) {  // most are one run of which a round has a part
+        const Loop& loop = copy.loops.back();
+        const Index turns = std::clamp<Index>(steps.round, 1, loop.extent);
+        if (loop.src_stride == 1 && loop.dst_stride == 1 &&
+            static_cast<Bytes>(turns) * steps.element_bytes >= kLongRun) {
+            const Index times = (loop.extent + turns - 1) / turns;
+            return {std::max(times, steps.n_rounds),
+                    static_cast<Bytes>(volume) * steps.element_bytes, 0};
+        }
+    }
     const auto [part, typical] = part_of_round(copy, steps.round);
     const double times = std::max(typical, static_cast<double>(steps.n_rounds));
     const Reading once = in_one_round(part, steps);

@@ -7,6 +7,8 @@
 
 #include "plan/plan.hpp"
 
+#include "fetch_ahead.hpp"
+
 namespace shardweld::plan {
 
 namespace {
@@ -25,33 +27,6 @@ Slice cut_to(const Plan& plan, OutputRange range, const Slice& slice) {
             slice.begin + static_cast<Index>((hi - slice.output_begin) / size), lo};
 }
 
-/// Has the processor fetch all of an object.
-template <typename T>
-void prefetch(const T& object) {
-    constexpr std::size_t kLine = 64;
-    for (std::size_t at = 0; at < sizeof(T); at += kLine) {
-        __builtin_prefetch(reinterpret_cast<const char*>(&object) + at);
-    }
-}
-
-/// A million targets and what they are made of lie far apart in memory: what stands some places
-/// further on in the output space is fetched meanwhile.
-void fetch_ahead(const Plan& plan, std::size_t at) {
-    constexpr std::size_t kOperands = 6;
-    constexpr std::size_t kList = 12;
-    constexpr std::size_t kTarget = 18;
-    if (at + kTarget < plan.space.order.size()) {
-        const auto target_at = [&](std::size_t ahead) -> const Target& {
-            return plan.target_of(plan.space.order[at + ahead]);
-        };
-        prefetch(target_at(kTarget));
-        prefetch(target_at(kList).operands.items());
-        if (const auto& operands = target_at(kOperands).operands; !operands.empty()) {
-            prefetch(operands.front());
-        }
-    }
-}
-
 /// Calls visit(slice) for each slice of work_of.
 template <typename Visit>
 void for_each_work(const Plan& plan, OutputRange range, const Visit& visit) {
@@ -63,7 +38,9 @@ void for_each_work(const Plan& plan, OutputRange range, const Visit& visit) {
         static_cast<std::size_t>(std::ranges::upper_bound(begins, range.begin) - begins.begin()) -
         1;
     for (; at < plan.space.order.size() && begins[at] < range.end; ++at) {
-        fetch_ahead(plan, at);
+        fetch_ahead(plan.space.order.size() - at, [&](std::size_t ahead) -> const Target& {
+            return plan.target_of(plan.space.order[at + ahead]);
+        });
         const std::uint32_t number = plan.space.order[at];
         const WrittenTensor& tensor = plan.tensor(number);
         const Bytes lo = std::max(range.begin, begins[at]) - begins[at];
