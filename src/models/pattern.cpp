@@ -242,18 +242,12 @@ Pattern concatenated(const Pattern& front, const Pattern& back, const std::strin
         std::ranges::find_first_of(front.captures, back.captures) != front.captures.end()) {
         return parse_pattern(front.text + back.text, origin);  // which says what is wrong
     }
-    Pattern all;
-    all.text = front.text + back.text;
-    all.layer = front.layer;
-    all.literals.reserve(front.literals.size() + back.literals.size() - 1);
-    append_all(all.literals, front.literals);
+    Pattern all = front;
+    all.text += back.text;
     all.literals.back() += back.literals.front();
     all.literals.insert(all.literals.end(), back.literals.begin() + 1, back.literals.end());
-    for (const auto list : {&Pattern::captures, &Pattern::plus}) {
-        (all.*list).reserve((front.*list).size() + (back.*list).size());
-        append_all(all.*list, front.*list);
-        append_all(all.*list, back.*list);
-    }
+    append_all(all.captures, back.captures);
+    append_all(all.plus, back.plus);
     return all;
 }
 

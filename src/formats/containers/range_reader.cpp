@@ -10,7 +10,6 @@ namespace shardweld::formats {
 
 namespace {
 
-// The system reads whole pages.
 constexpr Bytes kPage = 4096;
 // An archive of one tensor has its pickle and headers in front and its directory behind, about a
 // thousand bytes each.
@@ -34,13 +33,12 @@ Bytes page_behind(Bytes offset, const io::InputFile& file) {
 EdgeReads::EdgeReads(const io::InputFile& file, std::span<const ArchiveRange> archives)
     : file_(&file) {
     io::read_in_pieces(file);
-    const auto want = [&](Bytes first, Bytes last_byte) {
-        const Bytes begin = page_before(first);
-        const Bytes end = page_behind(last_byte, file);
+    // The system reads whole pages, and copies what it is asked for.
+    const auto want = [&](Bytes begin, Bytes end) {
         if (!windows_.empty()) {
             ArchiveRange& last = windows_.back();
-            if (begin <= last.begin + last.bytes + kWorthReading &&
-                end - last.begin <= kLargestWindow) {
+            if (page_before(begin) <= page_behind(last.begin + last.bytes, file) + kWorthReading &&
+                page_behind(end, file) - page_before(last.begin) <= kLargestWindow) {
                 last.bytes = std::max(last.bytes, end - last.begin);
                 return;
             }

@@ -27,8 +27,10 @@ void fetch_ahead(std::size_t n_left, const TargetAt& target_at) {
     if (kTarget < n_left) {
         prefetch(target_at(kTarget));
         prefetch(target_at(kList).operands.items());
-        if (const auto& operands = target_at(kOperands).operands; !operands.empty()) {
-            prefetch(operands.front());
+        const Target& near = target_at(kOperands);
+        __builtin_prefetch(near.name.data());
+        if (!near.operands.empty()) {
+            prefetch(near.operands.front());
         }
     }
 }

@@ -358,10 +358,8 @@ std::string Plan::hash() const {
         print.add(file.header);
     }
     for (std::uint32_t at = 0; at < tensors.size(); ++at) {
-        fetch_ahead(tensors.size() - at, [&](std::size_t ahead) -> const Target& {
-            const Target& target = target_of(at + static_cast<std::uint32_t>(ahead));
-            __builtin_prefetch(target.name.data());
-            return target;
+        fetch_ahead(tensors.size() - at, [&](std::size_t n) -> const Target& {
+            return target_of(at + static_cast<std::uint32_t>(n));
         });
         const Target& target = target_of(at);
         const bool is_first = tensors[at].output == 0;

@@ -79,15 +79,11 @@ Reading reading_of(const Copy& copy, const ReadingSteps& steps) {
     if (volume == 0) {
         return {};
     }
-    if (copy.loops.size() == 1) {  // most are one run of which a round has a part
-        const Loop& loop = copy.loops.back();
-        const Index turns = std::clamp<Index>(steps.round, 1, loop.extent);
-        if (loop.src_stride == 1 && loop.dst_stride == 1 &&
-            static_cast<Bytes>(turns) * steps.element_bytes >= kLongRun) {
-            const Index times = (loop.extent + turns - 1) / turns;
-            return {std::max(times, steps.n_rounds),
-                    static_cast<Bytes>(volume) * steps.element_bytes, 0};
-        }
+    const Bytes bytes = static_cast<Bytes>(volume) * steps.element_bytes;
+    // Most are one run, of which a round has a part.
+    const Index run = std::min(run_of(copy), std::max<Index>(steps.round, 1));
+    if (copy.loops.size() == 1 && static_cast<Bytes>(run) * steps.element_bytes >= kLongRun) {
+        return {std::max((volume + run - 1) / run, steps.n_rounds), bytes, 0};
     }
     const auto [part, typical] = part_of_round(copy, steps.round);
     const double times = std::max(typical, static_cast<double>(steps.n_rounds));
@@ -95,9 +91,7 @@ Reading reading_of(const Copy& copy, const ReadingSteps& steps) {
     const Bytes needed = static_cast<Bytes>(part.volume()) * steps.element_bytes;
     const auto all = [&](auto value) { return std::ceil(static_cast<double>(value) * times); };
     const Bytes gaps = once.bytes > needed ? static_cast<Bytes>(all(once.bytes - needed)) : 0;
-    return {static_cast<Index>(all(once.requests)),
-            static_cast<Bytes>(volume) * steps.element_bytes + gaps,
-            once.copied > 0 ? static_cast<Bytes>(volume) * steps.element_bytes : 0};
+    return {static_cast<Index>(all(once.requests)), bytes + gaps, once.copied > 0 ? bytes : 0};
 }
 
 }  // namespace shardweld::plan

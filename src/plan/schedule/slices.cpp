@@ -38,8 +38,8 @@ void for_each_work(const Plan& plan, OutputRange range, const Visit& visit) {
         static_cast<std::size_t>(std::ranges::upper_bound(begins, range.begin) - begins.begin()) -
         1;
     for (; at < plan.space.order.size() && begins[at] < range.end; ++at) {
-        fetch_ahead(plan.space.order.size() - at, [&](std::size_t ahead) -> const Target& {
-            return plan.target_of(plan.space.order[at + ahead]);
+        fetch_ahead(plan.space.order.size() - at, [&](std::size_t n) -> const Target& {
+            return plan.target_of(plan.space.order[at + n]);
         });
         const std::uint32_t number = plan.space.order[at];
         const WrittenTensor& tensor = plan.tensor(number);
