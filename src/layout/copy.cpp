@@ -54,17 +54,29 @@ void merge_neighbours(Loops& loops) {
 
 /// Addresses offset + sum(j * stride) of the loops, on one side of a copy.
 Range span_of(Index offset, const Copy& copy, Index Loop::*stride) {
-    constexpr std::string_view kWhat = "the address span of a copy";
+    // Asked of millions of copies: an overflow is noted, and thrown behind them.
+    bool is_large = false;
+    const auto add = [&](Index a, Index b) {
+        Index sum = 0;
+        is_large = __builtin_add_overflow(a, b, &sum) || is_large;
+        return sum;
+    };
     Index lo = offset;
     Index last = offset;
     bool is_empty = false;
     for (const Loop& loop : copy.loops) {
         is_empty = is_empty || loop.extent < 1;
-        const Index reach = checked_mul(loop.extent - 1, loop.*stride, kWhat);
+        Index reach = 0;
+        is_large = __builtin_mul_overflow(loop.extent - 1, loop.*stride, &reach) || is_large;
         Index& end = reach < 0 ? lo : last;
-        end = checked_add(end, reach, kWhat);
+        end = add(end, reach);
     }
-    return {lo, is_empty ? 0 : checked_add(checked_add(last, -lo, kWhat), 1, kWhat)};
+    const Index extent = is_empty ? 0 : add(add(last, -lo), 1);
+    if (is_large) {
+        throw Error(ErrorCode::corrupt,
+                    "the address span of a copy is larger than 64-bit arithmetic holds");
+    }
+    return {lo, extent};
 }
 
 }  // namespace

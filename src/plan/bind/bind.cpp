@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -6,6 +7,7 @@
 #include "catalogue/catalogue.hpp"
 #include "catalogue/tensor.hpp"
 #include "core/by_name.hpp"
+#include "core/process/system.hpp"
 #include "core/text.hpp"
 #include "models/pattern.hpp"
 #include "plan/binding.hpp"
@@ -341,7 +343,7 @@ Binding bind(Catalogue catalogue, const Model& model, const BindOptions& options
     binding.ledger.ignored = std::move(catalogue.ignored);
     const StoreMatcher matcher(*model.dialect, *model.recipe, *model.symbols);
     const std::set<std::string> presumed = name_and_join(catalogue, model, matcher);
-    LogicalSegments segments(model);
+    std::optional<LogicalSegments> segments(std::in_place, model);
     Mismatches mismatches;
     StoredSizes sizes;
     const bool are_shapes_known = !catalogue.facts.contains(kRanksFact);
@@ -350,26 +352,30 @@ Binding bind(Catalogue catalogue, const Model& model, const BindOptions& options
                                 : Mismatches::Explanation();
     };
     std::vector<Tensor> others =
-        file_all(catalogue, model, matcher, segments, binding, mismatches, sizes);
+        file_all(catalogue, model, matcher, *segments, binding, mismatches, sizes);
     catalogue.tensors = {};
     mismatches.check(kUnknown, [&] { refuse_unknown(others, model); });
     for (const models::SameRule& rule : model.recipe->same) {
         mismatches.check("same " + rule.a, [&] {
-            if (segments.is_given_up(rule.a) || segments.is_given_up(rule.b)) {
+            if (segments->is_given_up(rule.a) || segments->is_given_up(rule.b)) {
                 return;
             }
             if (model.symbols->holds(rule.condition)) {
-                segments.tie(rule);
+                segments->tie(rule);
             } else {
-                segments.require_apart(rule);
+                segments->require_apart(rule);
             }
         });
     }
-    if (!build_targets(model, options, matcher, others, mismatches, segments, binding)) {
+    if (!build_targets(model, options, matcher, others, mismatches, *segments, binding)) {
         mismatches.require_none(explain);
     }
-    mismatches.check("left", [&] { check_all_used(model, options, segments, binding); });
+    mismatches.check("left", [&] { check_all_used(model, options, *segments, binding); });
     mismatches.require_none(explain);
+    segments.reset();
+    if (options.pieces) {
+        return_freed_memory();  // before a million of them are put in order
+    }
     if (model.recipe->is_form && !options.pieces) {
         leave_out(others, model, binding.ledger);
     }
