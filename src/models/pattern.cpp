@@ -33,15 +33,15 @@ void add_capture(Pattern& pattern, std::string_view inside) {
     if (!seen.empty() && pattern.literals.back().empty()) {
         fail(pattern.text, "has no text between two captures");
     }
-    pattern.captures.emplace_back(name);
-    pattern.plus.emplace_back(symbol);
+    pattern.captures.push_back(std::string(name));
+    pattern.plus.push_back(std::string(symbol));
 }
 
 void add_literal(Pattern& pattern, std::string_view literal) {
     if (!pattern.captures.empty() && !literal.empty() && is_digit(literal.front())) {
         fail(pattern.text, "has a digit right behind a capture");
     }
-    pattern.literals.emplace_back(literal);
+    pattern.literals.push_back(std::string(literal));
 }
 
 /// Digits without leading zeros at the start of `text`, and their value.
@@ -242,21 +242,26 @@ Pattern concatenated(const Pattern& front, const Pattern& back, const std::strin
         std::ranges::find_first_of(front.captures, back.captures) != front.captures.end()) {
         return parse_pattern(front.text + back.text, origin);  // which says what is wrong
     }
-    Pattern all = front;
-    all.text += back.text;
-    all.literals.back() += back.literals.front();
-    all.literals.insert(all.literals.end(), back.literals.begin() + 1, back.literals.end());
-    append_all(all.captures, back.captures);
-    append_all(all.plus, back.plus);
+    std::vector<std::string> literals;
+    literals.reserve(front.literals.size() + back.literals.size() - 1);
+    literals.assign(front.literals.begin(), front.literals.end());
+    literals.back() += back.literals.front();
+    literals.insert(literals.end(), back.literals.begin() + 1, back.literals.end());
+    Pattern all{front.text + back.text, std::move(literals), front.captures, front.plus,
+                front.layer};
+    all.captures.append(back.captures);
+    all.plus.append(back.plus);
     return all;
 }
 
 std::string digits_hidden(const Pattern& pattern) {
     std::string text;
-    for (const std::size_t i : indices(pattern.literals)) {
-        text += pattern.literals[i];
-        text += i < pattern.captures.size() ? "0" : "";
+    text.reserve(pattern.text.size());
+    for (const std::string& literal : pattern.literals) {
+        text += literal;
+        text += '0';
     }
+    text.pop_back();  // the last literal has no capture behind it
     return digits_hidden(text);
 }
 

@@ -13,6 +13,7 @@
 
 #include "core/dtype.hpp"
 #include "core/metadata.hpp"
+#include "core/shared_value.hpp"
 #include "layout/expression.hpp"
 
 namespace shardweld::models {
@@ -32,10 +33,10 @@ using SymbolValue = std::function<Index(const std::string&)>;
 /// those are expanded to lines.
 struct Pattern {
     std::string text;  ///< as written, e.g. "decoder.layers.{l}.mlp.linear_fc1.weight{e}"
-    std::vector<std::string>
+    SharedList<std::string>
         literals;  ///< text between captures; literals.size() == captures.size() + 1
-    std::vector<std::string> captures;  ///< names in order of appearance
-    std::vector<std::string> plus;      ///< symbol added to capture i when writing, "" if none
+    SharedList<std::string> captures;  ///< names in order of appearance
+    SharedList<std::string> plus;      ///< symbol added to capture i when writing, "" if none
     /// What conditions see as l where the name counts from 0 what the hub's counts on from the
     /// layers: the sum of a capture and a symbol.
     struct Layer {
@@ -86,10 +87,10 @@ struct Line {
     std::optional<Join> join;  ///< store lines only; nullopt: none written
     ExprPtr condition;         ///< `if`, null if none
     bool optional = false;
-    bool together = false;          ///< optional, but all or none of those below one logical prefix
-    std::optional<DType> keep;      ///< `keep f32`
-    Index add = 0;                  ///< `add 1`
-    std::vector<std::string> drop;  ///< segments that are not used
+    bool together = false;         ///< optional, but all or none of those below one logical prefix
+    std::optional<DType> keep;     ///< `keep f32`
+    Index add = 0;                 ///< `add 1`
+    SharedList<std::string> drop;  ///< segments that are not used
     std::string drop_as;  ///< what they are written as: a segment's label, "0", or "" for nothing
     ExprPtr below;        ///< what they are smaller than (`drop pad below UNIT`), or null
     std::string repeat;   ///< axis that counts equal copies of the segments which keep it after
@@ -330,6 +331,7 @@ const RecipeFile* built_in_file(std::string_view name);
 /// Its text; "": there is none.
 std::string_view built_in_text(std::string_view name);
 
+struct Declaration;
 struct FoundDeclaration;
 /// What files declare, by name, before `extends` is worked out.
 using Declarations = std::map<std::string, FoundDeclaration, std::less<>>;
@@ -352,7 +354,12 @@ class RecipeLibrary {
     /// the others'; null: there is none.
     [[nodiscard]] const Recipe* find_generated(std::string_view model_type) const;
     [[nodiscard]] const Dialect* find_dialect(std::string_view name) const;
-    /// find_dialect(dialect)->has_own_names without the dialect's lines; false if there is none.
+    /// It without its lines, of which most serve other families.
+    [[nodiscard]] const Dialect* find_rules(std::string_view name) const;
+    /// It with all lines of each name that one line has for a logical tensor of the recipe's: what
+    /// its other names mean is of no concern to the family.
+    [[nodiscard]] Dialect dialect_for(const Recipe& recipe, std::string_view name) const;
+    /// find_rules(dialect)->has_own_names without reading the dialect; false if there is none.
     [[nodiscard]] bool has_own_names(std::string_view dialect) const;
     /// The conditions under which a config.json is of a recipe, of every recipe that says so, by
     /// its name.
@@ -378,6 +385,7 @@ class RecipeLibrary {
     mutable std::map<std::string, Recipe, std::less<>> recipes_;
     mutable std::map<std::string, Recipe, std::less<>> generated_;
     mutable std::map<std::string, Dialect, std::less<>> dialects_;
+    mutable std::map<std::string, std::shared_ptr<const Declaration>, std::less<>> resolved_;
 };
 
 }  // namespace shardweld::models

@@ -13,6 +13,7 @@
 #include "models/claims.hpp"
 #include "models/forms/written_form.hpp"
 #include "models/name_changes.hpp"
+#include "models/pattern.hpp"
 #include "models/sized_lines.hpp"
 #include "plan/bind/mismatches.hpp"
 #include "publish/config_edits.hpp"
@@ -33,16 +34,16 @@ using LibraryPtr = std::shared_ptr<const models::RecipeLibrary>;
 
 constexpr const char* kModuleTree = "module_tree";
 
-/// Whose names the tensors have. With --names module a framework's own spelling of a module tree
-/// is left as it is stored: the tensors are read as the format's.
+/// Whose names the tensors have, without its lines. With --names module a framework's own spelling
+/// of a module tree is left as it is stored: the tensors are read as the format's.
 const models::Dialect* dialect_of(const models::RecipeLibrary& library, bool has_module_names,
                                   const catalogue::Catalogue& catalogue) {
-    const models::Dialect* stated = library.find_dialect(catalogue.dialect);
+    const models::Dialect* stated = library.find_rules(catalogue.dialect);
     if (!has_module_names || (stated != nullptr && stated->has_own_names)) {
         return stated;
     }
     const formats::Format* const format = formats::find_format(catalogue.format);
-    return format == nullptr ? stated : library.find_dialect(format->dialect);
+    return format == nullptr ? stated : library.find_rules(format->dialect);
 }
 
 /// Module-tree names need no recipe: without one, or when asked to, they stay as they are.
@@ -158,6 +159,34 @@ const models::Dialect& known_dialect(const models::RecipeLibrary& library,
                                 : ", or keep the stored names with --names module"));
     }
     return *dialect;
+}
+
+/// The dialect with the recipe's own lines, or with those that serve the family if each stored name
+/// is one of theirs: a framework has thousands for all families, and those of other families say
+/// what is wrong with a name of theirs.
+std::shared_ptr<const models::Dialect> with_lines(const LibraryPtr& library,
+                                                  const models::Dialect& rules,
+                                                  const models::Recipe& recipe,
+                                                  const catalogue::Catalogue& catalogue) {
+    constexpr std::size_t kFew = 10'000;  // the names of more take longer to look at than all lines
+    const auto all = [&] { return library->find_dialect(rules.name); };
+    if (rules.has_own_names) {
+        return std::make_shared<const models::Dialect>(models::own_names(recipe, *all()));
+    }
+    if (catalogue.tensors.size() + catalogue.shards.size() <= kFew) {
+        auto family =
+            std::make_shared<const models::Dialect>(library->dialect_for(recipe, rules.name));
+        const auto names = collect_set(
+            family->store, [](const models::Line& line) { return digits_hidden(line.name); });
+        bool is_known = true;
+        catalogue::each_item(catalogue, [&](const auto& item) {
+            is_known = is_known && names.contains(digits_hidden(item.name));
+        });
+        if (is_known) {
+            return family;
+        }
+    }
+    return {library, all()};
 }
 
 /// Classes of transformers that store no language model's head: they have none, or it is tied. A
@@ -422,10 +451,7 @@ HeldModel prepare_model(const ModelFiles& files, const JobModel& choice,
     }
     const bool is_headless = fit_recipe(prepared, stored, catalogue);
     const models::Dialect& known = known_dialect(*library, stored, *prepared.recipe, catalogue);
-    prepared.dialect =
-        known.has_own_names
-            ? std::make_shared<const models::Dialect>(models::own_names(*prepared.recipe, known))
-            : std::shared_ptr<const models::Dialect>(library, &known);
+    prepared.dialect = with_lines(library, known, *prepared.recipe, catalogue);
     check_config(prepared, catalogue.claims);
     models::require_fit(*prepared.recipe, *prepared.dialect, prepared.config, catalogue.claims);
     const ScoreHead head = find_score_head(catalogue, *prepared.dialect);

@@ -85,10 +85,9 @@ Declaration parse_head(const RecipeFile& source);
 /// that meets no inherited line.
 Declaration inherit(Declaration base, Declaration child);
 
-/// All lines with their full names: `at` blocks and stacked forms expanded. `blocks` stay as they
-/// are, and are changed meanwhile. Error(usage) for an unknown block or a form that cannot be
-/// stacked.
-std::vector<Line> expand(const Declaration& whole, Blocks& blocks);
+/// All lines with their full names: the single ones, and behind them those of `at` blocks and
+/// stacked forms. Error(usage) for an unknown block or a form that cannot be stacked.
+std::vector<Line> expand(const Declaration& whole, const Blocks& blocks, std::vector<Line> lines);
 
 /// What is kept of a file: all of them parsed would be megabytes, of which a run needs a few.
 struct FoundDeclaration {
@@ -120,7 +119,12 @@ bool rests_on(const Declarations& entries, std::string_view name,
 /// Error(usage) naming the file and line: a name that is not declared, a cycle, `extends` more than
 /// 8 deep, or lines that do not fit what they change.
 Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry);
-Dialect dialect_of(const Declarations& entries, const FoundDeclaration& entry);
+/// A dialect with everything that it extends, its lines not yet expanded.
+Declaration resolved_dialect(const Declarations& entries, const FoundDeclaration& entry);
+
+/// Keeps the lines of `store` and of blocks with the names of those for the recipe's logical
+/// tensors.
+void keep_lines_for(const Recipe& recipe, Declaration& dialect);
 
 /// No axis of a line may be a capture of its name. Error(usage) naming the line.
 void check_lines(const std::vector<Line>& lines);

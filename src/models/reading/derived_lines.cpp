@@ -207,7 +207,7 @@ class FactorLines {
         }
         line.join = join_of_factor(weight, is_up);
         line.repeat = is_again ? weight.repeat : "";
-        line.drop = is_up && weight.drop_as.empty() ? weight.drop : std::vector<std::string>();
+        line.drop = is_up && weight.drop_as.empty() ? weight.drop : SharedList<std::string>();
         form_.dialect.store.push_back(std::move(line));
     }
 

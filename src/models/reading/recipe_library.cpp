@@ -29,6 +29,12 @@ std::shared_ptr<const Declarations> built_in_declarations() {
     return std::make_shared<const Declarations>(std::move(entries));
 }
 
+Dialect with_lines(const Declaration& whole) {
+    Dialect dialect = whole.dialect;
+    dialect.store = expand(whole, whole.blocks, whole.top.lines);
+    return dialect;
+}
+
 void check_own_lines(const Recipe& recipe) {
     check_lines(recipe.hub);
     check_lines(recipe.module);
@@ -130,19 +136,41 @@ const Recipe* RecipeLibrary::find_generated(std::string_view model_type) const {
     return &generated_.emplace(model_type, recipe_of(*declared_, entry)).first->second;
 }
 
-const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
+const Dialect* RecipeLibrary::find_rules(std::string_view name) const {
     const FoundDeclaration* const entry = find_in(*declared_, name, true);
     if (entry == nullptr) {
         return nullptr;
     }
+    std::shared_ptr<const Declaration>& known = resolved_[std::string(name)];
+    if (known == nullptr) {
+        known = std::make_shared<const Declaration>(resolved_dialect(*declared_, *entry));
+    }
+    return &known->dialect;
+}
+
+const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
+    const Dialect* const rules = find_rules(name);
+    if (rules == nullptr) {
+        return nullptr;
+    }
     auto known = dialects_.find(name);
     if (known == dialects_.end()) {
-        known = dialects_.emplace(name, dialect_of(*declared_, *entry)).first;
+        known = dialects_.emplace(name, with_lines(*resolved_.find(name)->second)).first;
         if (rests_on(*declared_, name, &FoundDeclaration::is_extra)) {
             check_lines(known->second.store);
         }
     }
     return &known->second;
+}
+
+Dialect RecipeLibrary::dialect_for(const Recipe& recipe, std::string_view name) const {
+    if (find_rules(name)->has_own_names ||
+        rests_on(*declared_, name, &FoundDeclaration::is_extra)) {
+        return *find_dialect(name);
+    }
+    Declaration whole = *resolved_.find(name)->second;
+    keep_lines_for(recipe, whole);
+    return with_lines(whole);
 }
 
 bool RecipeLibrary::has_own_names(std::string_view dialect) const {
@@ -181,7 +209,7 @@ bool RecipeLibrary::can_meet(const Recipe& recipe, const Dialect& dialect) const
         return dialect.has_own_names;
     }
     bool is_met = contains(dialect.families, recipe.name);
-    for (const Dialect* at = &dialect; at != nullptr && !is_met; at = find_dialect(at->extends)) {
+    for (const Dialect* at = &dialect; at != nullptr && !is_met; at = find_rules(at->extends)) {
         is_met = contains(recipe.dialects, at->name);
     }
     return is_met;

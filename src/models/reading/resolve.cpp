@@ -147,10 +147,8 @@ Declaration inherit(Declaration base, Declaration child) {
 
 namespace {
 
-Line placed(Line& line, const At& at, const Pattern& prefix) {
-    Pattern name = std::exchange(line.name, {});  // a copy has another
+Line placed(const Line& line, const At& at, const Pattern& prefix) {
     Line full = line;
-    line.name = std::move(name);
     full.name = concatenated(prefix, line.name, line.origin);
     full.logical = at.logical + line.logical;
     full.optional = line.optional || at.optional;
@@ -169,7 +167,7 @@ Line placed(Line& line, const At& at, const Pattern& prefix) {
 using StackedLayouts = std::map<std::string, layout::Layout>;
 
 /// The form of a line whose capture is a leading axis instead.
-Line stacked(Line& line, const At& at, const Pattern& prefix, StackedLayouts& known) {
+Line stacked(const Line& line, const At& at, const Pattern& prefix, StackedLayouts& known) {
     for_each_node(line.condition, [&](const Expr& node) {
         if (node.op == Op::name && node.name == at.stacked) {
             refuse(line.origin, "the condition uses " + at.stacked +
@@ -193,13 +191,14 @@ Line stacked(Line& line, const At& at, const Pattern& prefix, StackedLayouts& kn
 }
 
 /// Each line of a block below its prefix, which is parsed once for all of them.
-void place(std::vector<Line>& block, const At& at, StackedLayouts& known, std::vector<Line>& out) {
+void place(const std::vector<Line>& block, const At& at, StackedLayouts& known,
+           std::vector<Line>& out) {
     const Pattern prefix = parse_pattern(at.prefix, at.origin);
     const Pattern stack =
         at.stacked.empty()
             ? Pattern()
             : parse_pattern(without_capture(at.prefix, at.stacked, at.origin), at.origin);
-    for (Line& line : block) {
+    for (const Line& line : block) {
         out.push_back(placed(line, at, prefix));
         if (!at.stacked.empty()) {
             out.push_back(stacked(line, at, stack, known));
@@ -219,9 +218,8 @@ std::size_t n_expanded(const std::vector<At>& ats, const Blocks& blocks) {
 
 }  // namespace
 
-std::vector<Line> expand(const Declaration& whole, Blocks& blocks) {
-    std::vector<Line> lines;
-    lines.reserve(n_expanded(whole.ats, blocks));
+std::vector<Line> expand(const Declaration& whole, const Blocks& blocks, std::vector<Line> lines) {
+    lines.reserve(lines.size() + n_expanded(whole.ats, blocks));
     StackedLayouts known;
     for (const At& at : whole.ats) {
         const auto block = blocks.find(at.block);
@@ -287,14 +285,6 @@ Declaration resolve(const Declarations& entries, const FoundDeclaration& entry,
     return whole;
 }
 
-/// The single lines, and those of the blocks.
-std::vector<Line> all_lines(const Declaration& whole, std::vector<Line> lines, Blocks& blocks) {
-    std::vector<Line> expanded = expand(whole, blocks);
-    lines.reserve(lines.size() + expanded.size());
-    append_all(lines, std::move(expanded));
-    return lines;
-}
-
 /// The lines with the names under which a family keeps inherited ones: the longest `place` rule's.
 std::vector<Line> placed(std::vector<Line> lines, const std::vector<RenameRule>& places) {
     for (Line& line : lines) {
@@ -358,9 +348,9 @@ Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry) {
     recipe.name = whole.name;
     recipe.origin = whole.origin;
     recipe.extends = whole.extends;
-    recipe.hub = placed(all_lines(whole, std::move(whole.top.lines), whole.blocks), whole.places);
+    recipe.hub = placed(expand(whole, whole.blocks, std::move(whole.top.lines)), whole.places);
     recipe.module =
-        placed(all_lines(whole, std::move(whole.module_top.lines), whole.modules), whole.places);
+        placed(expand(whole, whole.modules, std::move(whole.module_top.lines)), whole.places);
     recipe.is_extra = entry.is_extra;
     for (const std::string& used : recipe.dialects) {
         if (find_in(entries, used, true) == nullptr) {
@@ -370,14 +360,42 @@ Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry) {
     return recipe;
 }
 
-Dialect dialect_of(const Declarations& entries, const FoundDeclaration& entry) {
+Declaration resolved_dialect(const Declarations& entries, const FoundDeclaration& entry) {
     Declaration whole = resolve(entries, entry);
-    Dialect dialect = std::move(whole.dialect);
-    dialect.name = whole.name;
-    dialect.origin = whole.origin;
-    dialect.extends = whole.extends;
-    dialect.store = all_lines(whole, std::move(whole.top.lines), whole.blocks);
-    return dialect;
+    whole.dialect.name = whole.name;
+    whole.dialect.origin = whole.origin;
+    whole.dialect.extends = whole.extends;
+    return whole;
+}
+
+void keep_lines_for(const Recipe& recipe, Declaration& dialect) {
+    std::set<std::string_view> logicals;
+    for (const auto* lines : {&recipe.hub, &recipe.module}) {
+        for (const Line& line : *lines) {
+            logicals.insert(line.logical);
+        }
+    }
+    std::set<std::string> names;
+    const auto add_names = [&](const std::vector<Line>& lines, const std::string& logical) {
+        for (const Line& line : lines) {
+            if (logicals.contains(logical + line.logical)) {
+                names.insert(line.name.text);
+            }
+        }
+    };
+    add_names(dialect.top.lines, "");
+    for (const At& at : dialect.ats) {
+        if (auto* const block = find_value(dialect.blocks, at.block)) {
+            add_names(block->lines, at.logical);
+        }
+    }
+    const auto keep = [&](std::vector<Line>& lines) {
+        std::erase_if(lines, [&](const Line& line) { return !names.contains(line.name.text); });
+    };
+    keep(dialect.top.lines);
+    for (auto& [name, block] : dialect.blocks) {
+        keep(block.lines);
+    }
 }
 
 }  // namespace shardweld::models

@@ -256,5 +256,47 @@ TEST(RecipeLibrary, whose_names_a_dialect_uses_is_known_without_its_lines) {
     EXPECT_FALSE(library.has_own_names("nobody"));
 }
 
+/// The places of a dialect's lines under each name with numbers hidden, and how many of them are
+/// for one of these logical tensors.
+struct NamedLines {
+    std::map<std::string, std::multiset<std::string>> places;
+    std::size_t n_of_recipe = 0;
+
+    NamedLines(const Dialect& dialect, const std::set<std::string>& logicals) {
+        for (const Line& line : dialect.store) {
+            places[digits_hidden(line.name)].insert(line.origin + line.layout.text);
+            n_of_recipe += logicals.contains(line.logical) ? 1U : 0U;
+        }
+    }
+};
+
+TEST(RecipeLibrary, a_familys_dialect_has_every_line_of_its_names) {
+    const RecipeLibrary library = RecipeLibrary::load();
+    std::size_t n_all = 0;
+    std::size_t n_few = 0;
+    for (const Recipe* const recipe : library.recipes()) {
+        std::set<std::string> logicals;
+        for (const auto* const lines : {&recipe->hub, &recipe->module}) {
+            for (const Line& line : *lines) {
+                logicals.insert(line.logical);
+            }
+        }
+        for (const Dialect* const whole : library.dialects()) {
+            if (whole->has_own_names || !library.can_meet(*recipe, *whole)) {
+                continue;
+            }
+            const NamedLines all(*whole, logicals);
+            const NamedLines few(library.dialect_for(*recipe, whole->name), logicals);
+            EXPECT_EQ(few.n_of_recipe, all.n_of_recipe) << recipe->name;
+            n_all += all.places.size();
+            n_few += few.places.size();
+            for (const auto& [shape, places] : few.places) {
+                EXPECT_EQ(places, all.places.at(shape)) << recipe->name << " " << shape;
+            }
+        }
+    }
+    EXPECT_LT(4 * n_few, n_all);
+}
+
 }  // namespace
 }  // namespace shardweld::models
