@@ -74,7 +74,7 @@ std::vector<std::byte> read(const fs::path& path, Bytes offset, std::size_t size
     return bytes;
 }
 
-TEST(Values, depend_on_name_place_and_seed_and_are_finite) {
+TEST(BenchValues, depend_on_name_place_and_seed_and_are_finite) {
     const bench::Values values{DType::bf16, 1, false};
     std::array<std::uint16_t, 5000> whole{};
     bench::fill(values, "a", 0, std::as_writable_bytes(std::span(whole)));
@@ -95,7 +95,7 @@ TEST(Values, depend_on_name_place_and_seed_and_are_finite) {
     }
 }
 
-TEST(Values, cross_the_border_of_32_bits) {
+TEST(BenchValues, cross_the_border_of_32_bits) {
     const bench::Values values{DType::f32, 1, false};
     const std::uint64_t border = std::uint64_t{1} << 32U;
     std::array<std::uint32_t, 20> across{};
@@ -105,7 +105,7 @@ TEST(Values, cross_the_border_of_32_bits) {
     EXPECT_TRUE(std::equal(after.begin(), after.end(), across.begin() + 10));
 }
 
-TEST(BandStream, gives_rows_of_a_rectangle_in_any_steps) {
+TEST(BenchBandStream, gives_rows_of_a_rectangle_in_any_steps) {
     const bench::Values values{DType::bf16, 3, false};
     const std::vector<bench::Band> bands = {{"m", 10, 2, 3, 4, 5}, {"n", 4, 1, 2, 0, 4}};
     std::vector<std::byte> whole(std::size_t{2} * (15 + 8));
@@ -130,7 +130,7 @@ TEST(BandStream, gives_rows_of_a_rectangle_in_any_steps) {
     EXPECT_EQ(stepped, by_hand);
 }
 
-TEST(Model, fills_the_stages_and_reaches_the_size) {
+TEST(BenchModel, fills_the_stages_and_reaches_the_size) {
     const auto model = bench::model_of_size(4e9, DType::bf16, {4, 2, 1});
     EXPECT_EQ(model.layers, 8);
     EXPECT_EQ(bench::padded_vocab(model, {4, 2, 1}), 32256);
@@ -142,7 +142,7 @@ TEST(Model, fills_the_stages_and_reaches_the_size) {
     EXPECT_THROW(bench::model_of_size(1e6, DType::bf16, {3, 1, 1}), Error);
 }
 
-TEST(Legacy, is_read_by_the_torch_reader) {
+TEST(BenchLegacy, is_read_by_the_torch_reader) {
     const Directory directory;
     const Checkpoint checkpoint = tiny();
     bench::write_legacy(directory.path(), checkpoint, 2);
@@ -187,7 +187,7 @@ TEST(Legacy, is_read_by_the_torch_reader) {
     EXPECT_EQ(model->find("output_layer._extra_state")->kind, formats::PickleKind::none);
 }
 
-TEST(TorchDist, is_read_by_the_index_and_archive_readers) {
+TEST(BenchTorchDist, is_read_by_the_index_and_archive_readers) {
     const Directory directory;
     const Checkpoint checkpoint = tiny(DType::f32);
     bench::write_torch_dist(directory.path(), checkpoint, 2);
@@ -220,7 +220,7 @@ TEST(TorchDist, is_read_by_the_index_and_archive_readers) {
     EXPECT_EQ(found, wanted);
 }
 
-TEST(TorchWriter, goes_beyond_4_gib_in_one_storage) {
+TEST(BenchTorchWriter, goes_beyond_4_gib_in_one_storage) {
     const Directory directory;
     bench::TorchPickle content;
     content.pickle.op(bench::PickleOp::empty_list).op(bench::PickleOp::mark);
@@ -267,7 +267,7 @@ fs::path write_merge(const Directory& directory, const Checkpoint& checkpoint) {
     return directory.path() / "model.safetensors";
 }
 
-TEST(CheckMerge, accepts_the_right_model_and_names_a_wrong_element) {
+TEST(BenchCheckMerge, accepts_the_right_model_and_names_a_wrong_element) {
     const Directory directory;
     const Checkpoint checkpoint = tiny();
     const fs::path path = write_merge(directory, checkpoint);
@@ -294,7 +294,7 @@ TEST(CheckMerge, accepts_the_right_model_and_names_a_wrong_element) {
     }
 }
 
-TEST(CheckMerge, misses_and_refuses_tensors_by_name) {
+TEST(BenchCheckMerge, misses_and_refuses_tensors_by_name) {
     const Directory directory;
     Checkpoint checkpoint = tiny();
     write_merge(directory, checkpoint);
