@@ -22,7 +22,7 @@ namespace shardweld::app {
 
 namespace {
 
-constexpr Bytes kUsual = 256 * kMiB;
+constexpr Bytes kUsualMemory = 256 * kMiB;
 
 void lower(std::optional<Bytes>& limit, std::optional<Bytes> other) {
     if (other && *other > 0 && (!limit || *other < *limit)) {
@@ -135,10 +135,10 @@ std::optional<Bytes> job_memory(const MemorySources& sources) {
 Bytes default_memory_limit(const MemorySources& sources, int ranks_on_host) {
     const auto job = job_memory(sources);
     if (!job) {
-        return kUsual;
+        return kUsualMemory;
     }
     const auto ranks = static_cast<Bytes>(std::max(1, ranks_on_host));
-    return std::clamp(*job / 2 / ranks, kMiB, kUsual);
+    return std::clamp(*job / 2 / ranks, kMiB, kUsualMemory);
 }
 
 RankMemory RankMemory::measured_at_start() {
