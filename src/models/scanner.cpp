@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
@@ -130,22 +131,25 @@ Token Scanner::scan() {
     fail(token.column, "'" + printable(text_.substr(at_, 1)) + "' does not belong here");
 }
 
-Token Scanner::peek() {
-    const std::size_t here = at_;
-    Token token = scan();
-    at_ = here;
-    return token;
+const Token& Scanner::peek() {
+    if (next_from_ != at_) {
+        const std::size_t here = at_;
+        next_ = scan();
+        next_end_ = std::exchange(at_, here);
+        next_from_ = here;
+    }
+    return next_;
 }
 
 Token Scanner::take() {
-    return scan();
+    Token token = peek();
+    at_ = next_end_;
+    return token;
 }
 
 bool Scanner::accept(TokenKind kind, std::string_view text) {
     const bool is_it = peek().is(kind, text);
-    if (is_it) {
-        scan();
-    }
+    at_ = is_it ? next_end_ : at_;
     return is_it;
 }
 
@@ -173,7 +177,7 @@ std::string Scanner::take(TokenKind kind, std::string_view what) {
     if (peek().kind != kind) {
         fail_expected(what);
     }
-    return scan().text;
+    return take().text;
 }
 
 std::string Scanner::name(std::string_view what) {
@@ -189,7 +193,7 @@ Index Scanner::number(std::string_view what) {
     if (peek().kind != TokenKind::number) {
         fail_expected(what);
     }
-    const Index value = scan().number;
+    const Index value = take().number;
     return is_negative ? -value : value;
 }
 

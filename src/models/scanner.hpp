@@ -35,7 +35,7 @@ class Scanner {
 
     [[nodiscard]] const std::string& origin() const { return origin_; }
     /// The next token without taking it; Error(usage) for a character no token begins with.
-    [[nodiscard]] Token peek();
+    [[nodiscard]] const Token& peek();
     Token take();
     /// Takes the next token when it is this mark or this name.
     bool accept_mark(std::string_view mark);
@@ -87,6 +87,10 @@ class Scanner {
     std::string_view text_;
     std::string origin_;
     std::size_t at_ = 0;
+    // The token that was looked at last, for each of many questions about it.
+    Token next_;
+    std::size_t next_from_ = std::string_view::npos;
+    std::size_t next_end_ = 0;
 };
 
 /// Runs a parser that knows no file; its message gets the place in front.
