@@ -178,6 +178,9 @@ class MpiRuntime {
             quick_transport([](const char* name) { return std::getenv(name); }, "/");
         if (transport != nullptr) {
             setenv("OMPI_MCA_pml", transport, 0);
+            // That of libfabric alone takes a second to see that there is none (wheels of Open MPI
+            // 4.1.8 and 5.0.11), whatever pml is chosen.
+            setenv("OMPI_MCA_btl", "^ofi,openib,uct,usnic,ugni", 0);
         }
     }
 
