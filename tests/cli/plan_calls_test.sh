@@ -40,7 +40,7 @@ for name, one in found.items():
     assert one["calls_on_directories"] <= 4 * one["directories"] + FIXED, name
     # Of legacy files without checksums some bytes of eight places are compared, and a page is the least that is brought in.
     pages = 8 * 4096 * one["files"] if name.startswith("legacy") else 65536
-    assert sys.argv[2] == "tmpfs" or one["bytes_in_memory"] <= 1.2 * one["bytes_asked"] + pages, name
+    assert sys.argv[2] == "tmpfs" or one["bytes_in_memory"] <= 1.2 * one["bytes_of_pages_asked"] + pages, name
 for format in ("legacy", "torch_dist", "fsdp"):
     few, many = found[format + "-1"], found[format + "-4"]
     more = many["files"] - few["files"]

@@ -141,7 +141,7 @@ void check_together(models::Declarations entries, const std::vector<models::Reci
     std::vector<models::Dialect> dialects;
     for (const auto& [name, entry] : entries) {
         if (entry.is_dialect) {
-            dialects.push_back(models::dialect_of(entries, entry));
+            dialects.push_back(models::with_lines(models::resolved_dialect(entries, entry)));
         } else if (entry.is_extra) {
             recipes.push_back(models::recipe_of(entries, entry));
         }
@@ -153,8 +153,8 @@ void check(const std::string& text) {
     const std::vector<models::RecipeFile> files = files_of(text);
     const models::Declaration whole = models::inherit({}, models::parse_source(files[0]));
     models::check_lines(whole.top.lines);
-    models::check_lines(models::expand(whole, whole.blocks));
-    models::check_lines(models::expand(whole, whole.modules));
+    models::check_lines(models::expand(whole, whole.blocks, {}));
+    models::check_lines(models::expand(whole, whole.modules, {}));
     check_together({}, files);
     if (hash_of(text) % kAmongAllEvery == 0) {
         check_together(built_in(), files);

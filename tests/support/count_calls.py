@@ -66,6 +66,12 @@ def path_of(call, arguments):
     return behind.group(1) if behind else ""
 
 
+def whole_pages(arguments, size, page=4096):
+    """What the system reads for so many bytes at the offset that is the last argument."""
+    first = int(arguments.rsplit(",", 1)[1])
+    return -(-(first + size) // page) * page - first // page * page
+
+
 def count(directory, trace):
     asked, read, calls = 0, 0, {}
     of_path = {}
@@ -79,7 +85,7 @@ def count(directory, trace):
             continue
         if call in ("pread64", "read", "preadv"):
             read += 1
-            asked += max(result, 0)
+            asked += whole_pages(arguments, max(result, 0)) if call == "pread64" else max(result, 0)
             continue
         by_descriptor = call in ("newfstatat", "statx", "fstat") and (call == "fstat" or '""' in arguments)
         name = "getdents" if call == "getdents64" else "fstat" if by_descriptor else "stat" if "stat" in call else "open" if "open" in call else call
@@ -117,7 +123,7 @@ def main():
         "calls_on_directories": sum(len(names) for names in directories.values()),
         "calls_on_nothing": len([1 for path in of_path if not os.path.exists(path)]),
         "reads": read,
-        "bytes_asked": asked,
+        "bytes_of_pages_asked": asked,
         "bytes_in_memory": sum(cached_bytes(path) for path in files_below(directory)),
     }, indent=1))
 

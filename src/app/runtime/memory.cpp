@@ -97,7 +97,7 @@ bool is_granted(Bytes bytes) {
 
 // Measured with Open MPI 4.1 on one node: the library's own data, and for each other rank of the
 // node the pages of shared memory through which the two speak (docs/cluster/running.md).
-constexpr Bytes kMpi = Bytes{2600} << 10U;
+constexpr Bytes kMpi = Bytes{1900} << 10U;
 constexpr Bytes kPeer = Bytes{48} << 10U;
 // For each rank of other nodes, an estimate: its address, and a connection's state and buffers.
 constexpr Bytes kRemotePeer = Bytes{4} << 10U;

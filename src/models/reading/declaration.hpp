@@ -122,6 +122,9 @@ Recipe recipe_of(const Declarations& entries, const FoundDeclaration& entry);
 /// A dialect with everything that it extends, its lines not yet expanded.
 Declaration resolved_dialect(const Declarations& entries, const FoundDeclaration& entry);
 
+/// A resolved dialect with its lines expanded.
+Dialect with_lines(const Declaration& whole);
+
 /// Keeps the lines of `store` and of blocks with the names of those for the recipe's logical
 /// tensors.
 void keep_lines_for(const Recipe& recipe, Declaration& dialect);

@@ -29,12 +29,6 @@ std::shared_ptr<const Declarations> built_in_declarations() {
     return std::make_shared<const Declarations>(std::move(entries));
 }
 
-Dialect with_lines(const Declaration& whole) {
-    Dialect dialect = whole.dialect;
-    dialect.store = expand(whole, whole.blocks, whole.top.lines);
-    return dialect;
-}
-
 void check_own_lines(const Recipe& recipe) {
     check_lines(recipe.hub);
     check_lines(recipe.module);

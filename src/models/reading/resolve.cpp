@@ -368,6 +368,12 @@ Declaration resolved_dialect(const Declarations& entries, const FoundDeclaration
     return whole;
 }
 
+Dialect with_lines(const Declaration& whole) {
+    Dialect dialect = whole.dialect;
+    dialect.store = expand(whole, whole.blocks, whole.top.lines);
+    return dialect;
+}
+
 void keep_lines_for(const Recipe& recipe, Declaration& dialect) {
     std::set<std::string_view> logicals;
     for (const auto* lines : {&recipe.hub, &recipe.module}) {
