@@ -115,7 +115,8 @@ std::string own_name() {
     return text.substr(0, std::min(text.find_first_of(",\n"), as_size(length)));
 }
 
-std::set<int> own_sockets() {
+/// The descriptors of this process that are TCP sockets; none where /proc is not to be read.
+std::set<int> tcp_sockets() {
     std::set<int> sockets;
     std::error_code failed;
     for (std::filesystem::directory_iterator at("/proc/self/fd", failed), end; !failed && at != end;
@@ -135,7 +136,7 @@ std::set<int> own_sockets() {
 /// last that a rank says to its launcher are several: Open MPI 4.1.4 (PMIx 4.2.2) leaves it at
 /// Nagle's rule, by which all but the first wait 40 ms for an acknowledgement.
 void send_at_once(const std::set<int>& others) {
-    for (const int fd : own_sockets()) {
+    for (const int fd : tcp_sockets()) {
         const int on = 1;
         if (!others.contains(fd)) {
             (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -153,7 +154,7 @@ class MpiRuntime {
             return;
         }
         choose_transport();
-        const std::set<int> others = own_sockets();
+        const std::set<int> others = tcp_sockets();
         int provided = MPI_THREAD_SINGLE;
         const Pulse::Wait wait(starting, "MPI_Init_thread");
         check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided), "MPI_Init_thread");
