@@ -296,7 +296,7 @@ bool promises_tensors(const Recipe& recipe);
 
 /// The dialect with the recipe's module and hub lines as its stored names, for checkpoints that
 /// hold the module tree's tensors; a dialect without `names recipe` as it is.
-Dialect own_names(const Recipe& recipe, const Dialect& dialect);
+Dialect own_names(const Recipe& recipe, Dialect dialect);
 
 /// What a framework keeps of a LoRA adapter beside its weights, however the model is written.
 struct LoraForm {
@@ -375,6 +375,8 @@ class RecipeLibrary {
     [[nodiscard]] bool can_meet(const Recipe& recipe, const Dialect& dialect) const;
 
   private:
+    /// A dialect with what it extends; null: there is none.
+    [[nodiscard]] const Declaration* find_resolved(std::string_view name) const;
     /// All meetings, or those in which a file of the user has a say.
     void check_stored(bool all) const;
     /// The forms in which a family is written.

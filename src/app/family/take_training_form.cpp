@@ -33,10 +33,10 @@ models::TrainingNames names_for(const reshape::Destination& to) {
 /// The dialect whose names are written, with those of the family where it has none of its own.
 models::Dialect dialect_for(const models::RecipeLibrary& library, const models::Recipe& recipe,
                             const reshape::Destination& to) {
-    const models::Dialect dialect =
+    models::Dialect dialect =
         library.dialect_for(recipe, is_megatron(to) ? "megatron_core" : "hf_module");
     require_shown(library, recipe, dialect);
-    return models::own_names(recipe, dialect);
+    return models::own_names(recipe, std::move(dialect));
 }
 
 /// Sets the flags under which a module tree and a framework's names are bound to each other: lines

@@ -43,22 +43,21 @@ std::vector<std::string> labels_of(const Line& line) {
     return collect_list(layout::segments_of(line.layout), &layout::SegmentAxes::label);
 }
 
-Dialect own_names(const Recipe& recipe, const Dialect& dialect) {
-    Dialect own = dialect;
+Dialect own_names(const Recipe& recipe, Dialect dialect) {
     if (!dialect.has_own_names) {
-        return own;
+        return dialect;
     }
     std::set<std::string> names;
     for (const Line& line : recipe.module) {
         names.insert(line.name.text);
-        own.store.push_back(stored_form(line, recipe));
+        dialect.store.push_back(stored_form(line, recipe));
     }
     for (const Line& line : recipe.hub) {
         if (!names.contains(line.name.text)) {
-            own.store.push_back(stored_form(line, recipe));
+            dialect.store.push_back(stored_form(line, recipe));
         }
     }
-    return own;
+    return dialect;
 }
 
 namespace {

@@ -271,9 +271,7 @@ Declaration parse_head(const RecipeFile& source) {
                                                         "extends", "with",    "names"};
     Parsed file;
     std::size_t number = 0;
-    for (std::string_view rest = source.text; !rest.empty();) {
-        const std::string_view line = rest.substr(0, rest.find('\n'));
-        rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    for (const std::string_view line : split(source.text, '\n')) {
         ++number;
         if (contains(kWords, line.substr(0, line.find_first_of(" \t")))) {
             parse_text(line, origin_of(source, number), file);

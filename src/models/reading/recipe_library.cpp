@@ -130,7 +130,7 @@ const Recipe* RecipeLibrary::find_generated(std::string_view model_type) const {
     return &generated_.emplace(model_type, recipe_of(*declared_, entry)).first->second;
 }
 
-const Dialect* RecipeLibrary::find_rules(std::string_view name) const {
+const Declaration* RecipeLibrary::find_resolved(std::string_view name) const {
     const FoundDeclaration* const entry = find_in(*declared_, name, true);
     if (entry == nullptr) {
         return nullptr;
@@ -139,17 +139,22 @@ const Dialect* RecipeLibrary::find_rules(std::string_view name) const {
     if (known == nullptr) {
         known = std::make_shared<const Declaration>(resolved_dialect(*declared_, *entry));
     }
-    return &known->dialect;
+    return known.get();
+}
+
+const Dialect* RecipeLibrary::find_rules(std::string_view name) const {
+    const Declaration* const whole = find_resolved(name);
+    return whole == nullptr ? nullptr : &whole->dialect;
 }
 
 const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
-    const Dialect* const rules = find_rules(name);
-    if (rules == nullptr) {
+    const Declaration* const whole = find_resolved(name);
+    if (whole == nullptr) {
         return nullptr;
     }
     auto known = dialects_.find(name);
     if (known == dialects_.end()) {
-        known = dialects_.emplace(name, with_lines(*resolved_.find(name)->second)).first;
+        known = dialects_.emplace(name, with_lines(*whole)).first;
         if (rests_on(*declared_, name, &FoundDeclaration::is_extra)) {
             check_lines(known->second.store);
         }
@@ -158,11 +163,11 @@ const Dialect* RecipeLibrary::find_dialect(std::string_view name) const {
 }
 
 Dialect RecipeLibrary::dialect_for(const Recipe& recipe, std::string_view name) const {
-    if (find_rules(name)->has_own_names ||
-        rests_on(*declared_, name, &FoundDeclaration::is_extra)) {
+    const Declaration& found = *find_resolved(name);
+    if (found.dialect.has_own_names || rests_on(*declared_, name, &FoundDeclaration::is_extra)) {
         return *find_dialect(name);
     }
-    Declaration whole = *resolved_.find(name)->second;
+    Declaration whole = found;
     keep_lines_for(recipe, whole);
     return with_lines(whole);
 }
