@@ -157,7 +157,7 @@ NeighbourVerdict of_file(std::string_view path, bool is_empty) {
     const std::string kind = dot == std::string_view::npos || dot == 0
                                  ? printable(name)
                                  : "*" + printable(name.substr(dot));
-    if (!is_container(name)) {
+    if (!could_hold_weights(name)) {
         return {kind, "not weights"};
     }
     if (is_empty) {
@@ -281,7 +281,7 @@ std::vector<std::string> weights_beside(const Location& location, const Catalogu
     for (const auto& [neighbour, verdict] : judged(location, read)) {
         const std::string& path = neighbour->path;
         const bool may_be = verdict.may_hold_weights || verdict.holds == "copy" ||
-                            (verdict.holds == "weights" && is_container(path));
+                            (verdict.holds == "weights" && could_hold_weights(path));
         if (may_be && !path.starts_with(kAbove) && !files.contains(path)) {
             beside.push_back(path);
         }

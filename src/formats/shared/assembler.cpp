@@ -37,7 +37,7 @@ std::string path_of(const std::vector<File>& files, std::uint32_t file) {
     return file < files.size() ? printable(files[file].path) : "one file";
 }
 
-std::string kind_of(bool is_shard) {
+std::string sharding_of(bool is_shard) {
     return is_shard ? "a plain tensor" : "part of a sharded tensor";
 }
 
@@ -216,7 +216,7 @@ void Assembler::require_same(const Assembled& known, const Tensor& more, std::ui
     const auto require_alike = [&](const auto& a, const auto& b) {
         require_equal(name, a, one, b, other, errors_.hint);
     };
-    require_alike(kind_of(known.is_shard), kind_of(is_shard));
+    require_alike(sharding_of(known.is_shard), sharding_of(is_shard));
     require_alike(tensor.dtype, more.dtype);
     if (!has_shape) {
         require_alike(tensor.shape, more.shape);

@@ -11,7 +11,7 @@
 
 namespace shardweld::formats {
 
-bool is_container(std::string_view name) {
+bool could_hold_weights(std::string_view name) {
     const std::string lower = in_small_letters(name);
     const auto is_copy = [&](std::string_view pattern) {
         return matches(std::string(pattern) + ".*", lower) ||

@@ -17,7 +17,7 @@ inline constexpr const char* kTrainingState = "training state";
 
 /// Whether a file of this name could hold weights: "model.safetensors", and copies such as
 /// "model.safetensors.bak".
-bool is_container(std::string_view name);
+bool could_hold_weights(std::string_view name);
 
 /// Whether a directory holds the weights of a finished HuggingFace model.
 bool is_hf_model(const Listing& listing);
