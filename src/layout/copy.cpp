@@ -151,19 +151,10 @@ Range dst_span(const Copy& copy) {
 }
 
 std::string to_text(const Copy& copy) {
-    constexpr std::size_t kUsual = 128;
-    std::string text;
-    text.reserve(kUsual);  // a plan's hash is of a million such texts
-    const auto add = [&](std::string_view before, Index number) {
-        text.append(before).append(std::to_string(number));
-    };
-    add("", copy.src_offset);
-    add(" -> ", copy.dst_offset);
-    for (std::string_view before = ": "; const Loop& loop : copy.loops) {
-        add(before, loop.extent);
-        add("x(", loop.src_stride);
-        add(",", loop.dst_stride);
-        text += ')';
+    std::string text = std::to_string(copy.src_offset) + " -> " + std::to_string(copy.dst_offset);
+    for (const char* before = ": "; const Loop& loop : copy.loops) {
+        text += before + std::to_string(loop.extent) + "x(" + std::to_string(loop.src_stride) +
+                "," + std::to_string(loop.dst_stride) + ")";
         before = " ";
     }
     return text;

@@ -1,7 +1,9 @@
 #include "plan/plan.hpp"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -370,12 +372,14 @@ std::string Plan::hash() const {
                   : is_constant(at) ? "0"
                                     : "0" + encoding_text(target));
         for (const Operand& operand : operands_of(at)) {
-            print.add(std::to_string(operand.file));
-            if (operand.term > 0) {
-                print.add("term " + std::to_string(operand.term));
-            }
-            print.add(std::to_string(operand.base));
-            print.add(layout::to_text(operand.copy));
+            print.add(operand.file);
+            print.add(operand.term);
+            print.add(operand.base);
+            const auto& copy = operand.copy;
+            const std::array offsets{copy.src_offset, copy.dst_offset};
+            print.add(std::as_bytes(std::span(offsets)));
+            print.add(std::as_bytes(std::span(copy.loops)));
+            print.add(copy.loops.size());
         }
     }
     return hash_text(print);
