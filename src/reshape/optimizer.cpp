@@ -11,6 +11,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
 #include "core/names/parameter_kind.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
@@ -63,6 +64,8 @@ PlainValue plain(const json& value) {
             return list_of(value);
         case json::value_t::object:
             return dictionary_of(value);
+        case json::value_t::discarded:
+            throw Error(ErrorCode::internal, "a setting of the optimizer is no JSON");
         default:
             return {};
     }
@@ -94,7 +97,7 @@ std::string difference(const Settings& a, const Settings& b, std::string_view pa
             const std::string x = setting(a, name, "absent");
             const std::string y = setting(b, name, "absent");
             if (name != passed && x != y &&
-                json::parse(x, nullptr, false) != json::parse(y, nullptr, false)) {
+                parse_known_json<json>(x) != parse_known_json<json>(y)) {
                 return std::string(name).append(" is ").append(x).append(" and ").append(y);
             }
         }
@@ -317,7 +320,7 @@ class GroupFinder {
 }  // namespace
 
 PlainValue plain_value(const std::string& json_text) {
-    return plain(json::parse(json_text));
+    return plain(parse_known_json<json>(json_text));
 }
 
 PlainValue plain_dictionary(const Settings& settings) {
@@ -406,7 +409,7 @@ std::string lost_in_megatron(const OptimizerToWrite& optimizer) {
         [](const Parameter& one) { return !kind_of(one.name, one.n_dims).decays; });
     std::vector<std::string> names;
     for (const ParameterGroup& group : require_groups(optimizer, vectors)) {
-        if (json::parse(setting(group.settings, "weight_decay", "0")) != 0) {
+        if (parse_known_json<json>(setting(group.settings, "weight_decay", "0")) != 0) {
             append_all(names, group.parameters);
         }
     }

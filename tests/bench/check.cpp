@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
@@ -52,10 +53,10 @@ nlohmann::json read_header(const io::InputFile& file, Bytes& data_begin) {
     if (size > kLargestHeader || size > file.size() - prefix.size()) {
         throw Error(ErrorCode::corrupt, file.path().string() + ": the header is too large");
     }
-    std::vector<char> text(size);
+    std::string text(size, '\0');
     file.read_at(prefix.size(), std::as_writable_bytes(std::span(text)));
     data_begin = prefix.size() + size;
-    return nlohmann::json::parse(text);
+    return parse_known_json<nlohmann::json>(text);
 }
 
 void add_file(const fs::path& path, Merged& out) {

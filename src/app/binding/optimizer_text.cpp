@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {
@@ -16,7 +17,7 @@ using nlohmann::ordered_json;
 ordered_json settings_json(const catalogue::Settings& settings) {
     ordered_json::object_t object;
     for (const auto& [name, text] : settings) {
-        object.push_back({name, ordered_json::parse(text)});
+        object.push_back({name, parse_known_json<ordered_json>(text)});
     }
     return object;
 }

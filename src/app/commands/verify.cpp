@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 
 #include <nlohmann/json.hpp>
 
@@ -10,6 +11,7 @@
 #include "app/messages/table.hpp"
 #include "app/report/report_json.hpp"
 #include "app/runtime/mounts.hpp"
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/paths.hpp"
 #include "mpi/share.hpp"
@@ -33,7 +35,8 @@ std::string proof_of(const fs::path& directory, std::string& listing) {
         return "";
     }
     std::ifstream verify(point / ".shardweld" / "verify");  // whose size nobody knows before
-    const auto told = ordered_json::parse(verify, nullptr, false);
+    const std::string answer(std::istreambuf_iterator<char>(verify), {});
+    const auto told = parse_known_json<ordered_json>(answer);
     if (told.is_discarded()) {
         throw Error(ErrorCode::io, "the mount does not answer", "mount it again");
     }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "core/in_context.hpp"
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -32,7 +33,7 @@ json number_of(double value) {
 }
 
 std::optional<double> number_in(const std::string& text) {
-    const json value = json::parse(text, nullptr, false);
+    const json value = parse_known_json<json>(text);
     return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
+
 namespace shardweld::app {
 namespace {
 
@@ -132,7 +134,7 @@ TEST(Progress, tells_programs_in_objects) {
     std::istringstream lines(watched.out.str());
     std::vector<nlohmann::json> objects;
     for (std::string line; std::getline(lines, line);) {
-        objects.push_back(nlohmann::json::parse(line));
+        objects.push_back(parse_known_json<nlohmann::json>(line));
     }
     ASSERT_EQ(objects.size(), 3U);
     EXPECT_EQ(objects[0]["event"], "progress");
