@@ -120,13 +120,17 @@ bool has_fabric(const fs::path& root) {
                        [&](const char* name) { return fs::exists(root / name, failed); });
 }
 
-const char* quick_transport(const Lookup& environment, const fs::path& root) {
+std::map<const char*, const char*> quick_transport(const Lookup& environment,
+                                                   const fs::path& root) {
     // Set by the user, or by mpirun --mca for its ranks.
-    constexpr std::array kChoices{"OMPI_MCA_pml", "OMPI_MCA_mtl"};
-    const bool is_chosen = std::any_of(kChoices.begin(), kChoices.end(), [&](const char* name) {
-        return environment(name) != nullptr;
-    });
-    return is_chosen || has_fabric(root) ? nullptr : "ob1";
+    const bool is_chosen =
+        environment("OMPI_MCA_pml") != nullptr || environment("OMPI_MCA_mtl") != nullptr;
+    if (is_chosen || has_fabric(root)) {
+        return {};
+    }
+    // Omni-Path, mostly, is looked for half a second. libfabric takes a second to see that there is
+    // nothing for it (wheels of Open MPI 4.1.8 and 5.0.11), whatever pml is chosen.
+    return {{"OMPI_MCA_pml", "ob1"}, {"OMPI_MCA_btl", "^ofi,openib,uct,usnic,ugni"}};
 }
 
 }  // namespace shardweld::mpi

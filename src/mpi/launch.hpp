@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,8 +46,8 @@ int torch_processes(const Lookup& environment);
 /// (InfiniBand, Omni-Path, Slingshot, BXI, ...). `root` is "/" but for tests.
 bool has_fabric(const fs::path& root);
 
-/// What Open MPI takes on a node without a fabric anyway, after half a second's probing (of
-/// Omni-Path, mostly): "ob1"; nullptr where there is a fabric or the user has chosen.
-const char* quick_transport(const Lookup& environment, const fs::path& root);
+/// The variables by which Open MPI takes at once what it takes on a node without a fabric anyway,
+/// after probing for seconds; none where there is a fabric or the user has chosen.
+std::map<const char*, const char*> quick_transport(const Lookup& environment, const fs::path& root);
 
 }  // namespace shardweld::mpi

@@ -172,16 +172,10 @@ class MpiRuntime {
 
   private:
     static void choose_transport() {
-        if (kLibrary != MpiLibrary::open_mpi) {
-            return;
-        }
-        const char* transport =
-            quick_transport([](const char* name) { return std::getenv(name); }, "/");
-        if (transport != nullptr) {
-            setenv("OMPI_MCA_pml", transport, 0);
-            // That of libfabric alone takes a second to see that there is none (wheels of Open MPI
-            // 4.1.8 and 5.0.11), whatever pml is chosen.
-            setenv("OMPI_MCA_btl", "^ofi,openib,uct,usnic,ugni", 0);
+        if (kLibrary == MpiLibrary::open_mpi) {
+            for (const auto& [name, value] : quick_transport(std::getenv, "/")) {
+                setenv(name, value, 0);
+            }
         }
     }
 
