@@ -7,7 +7,6 @@
 #include "app/report/report_json.hpp"
 #include "app/runtime/version.hpp"
 #include "app/survey/input.hpp"
-#include "core/json.hpp"
 #include "execute/record_sums.hpp"
 
 namespace shardweld::mount {
@@ -128,8 +127,7 @@ std::string Proof::told() {
                                [](const ServedFile& file) -> ordered_json {
                                    return {{"name", file.name}, {"bytes", file.size}};
                                })},
-        {"merge", parse_known_json<ordered_json>(
-                      app::to_json(*model_.run().report, model_.output().report))}};
+        {"merge", ordered_json::parse(app::to_json(*model_.run().report, model_.output().report))}};
     return app::json_text(json);
 }
 

@@ -10,7 +10,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/input_file.hpp"
 #include "shardweld/error.hpp"
@@ -53,10 +52,10 @@ nlohmann::json read_header(const io::InputFile& file, Bytes& data_begin) {
     if (size > kLargestHeader || size > file.size() - prefix.size()) {
         throw Error(ErrorCode::corrupt, file.path().string() + ": the header is too large");
     }
-    std::string text(size, '\0');
+    std::vector<char> text(size);
     file.read_at(prefix.size(), std::as_writable_bytes(std::span(text)));
     data_begin = prefix.size() + size;
-    return parse_known_json<nlohmann::json>(text);
+    return nlohmann::json::parse(text);
 }
 
 void add_file(const fs::path& path, Merged& out) {

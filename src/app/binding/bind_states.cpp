@@ -13,7 +13,6 @@
 
 #include "app/family/training_form.hpp"
 #include "catalogue/catalogue.hpp"
-#include "core/json.hpp"
 #include "core/text.hpp"
 #include "formats/shared/hints.hpp"
 #include "formats/shared/optimizer_claims.hpp"
@@ -365,7 +364,7 @@ std::vector<std::string> other_steps(const Catalogue& whole) {
         if (stated == nullptr) {
             continue;
         }
-        const auto value = parse_known_json<nlohmann::json>(*stated);
+        const auto value = nlohmann::json::parse(*stated, nullptr, false);
         if (!value.is_number()) {
             throw Error(ErrorCode::corrupt,
                         std::string(name) + " of the scheduler is " + printable(*stated) +

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::app {
@@ -17,7 +16,7 @@ using nlohmann::ordered_json;
 ordered_json settings_json(const catalogue::Settings& settings) {
     ordered_json::object_t object;
     for (const auto& [name, text] : settings) {
-        object.push_back({name, parse_known_json<ordered_json>(text)});
+        object.push_back({name, ordered_json::parse(text)});
     }
     return object;
 }

@@ -11,7 +11,6 @@
 #include "app/runtime/version.hpp"
 #include "app/settings/option_table.hpp"
 #include "app/settings/text_rows.hpp"
-#include "core/json.hpp"
 #include "models/forms/saved_form.hpp"
 #include "models/recipe.hpp"
 #include "shardweld/error.hpp"
@@ -123,9 +122,8 @@ void add_manual(ordered_json& help, const CommandRow& command) {
     for (const auto& [part, key] :
          {std::pair("exit_codes", "code"), {"environment", "name"}, {"files", "name"}}) {
         for (const auto& [name, meaning] : command.told->at(part).items()) {
-            const ordered_json value = key == std::string("code")
-                                           ? parse_known_json<ordered_json>(name)
-                                           : ordered_json(name);
+            const ordered_json value =
+                key == std::string("code") ? ordered_json::parse(name) : ordered_json(name);
             ordered_json& row = row_in(help.at(part), value, key);
             if (row.is_null()) {
                 row = {{key, value}, {"meaning", meaning}, {"commands", ordered_json::array()}};

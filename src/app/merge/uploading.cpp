@@ -10,7 +10,6 @@
 
 #include "app/messages/progress.hpp"
 #include "app/runtime/external.hpp"
-#include "core/json.hpp"
 #include "core/text.hpp"
 #include "process/command.hpp"
 #include "process/process.hpp"
@@ -64,7 +63,7 @@ void run_to_success(process::Process command, Progress& progress, Log& log) {
     std::optional<Error> failure;
     std::string last;  // that is no JSON: of what Python says where it fails
     command.on_line = [&](std::string_view line) {
-        const auto event = parse_known_json<nlohmann::json>(line);
+        const auto event = nlohmann::json::parse(line, nullptr, false);
         if (event.is_object()) {
             take_event(event, progress, log, failure);
         } else {

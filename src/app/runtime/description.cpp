@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/settings/option_table.hpp"
-#include "core/json.hpp"
 #include "core/text.hpp"
 #include "io/whole_file.hpp"
 #include "shardweld/error.hpp"
@@ -105,8 +104,8 @@ std::vector<OptionRow> rows_told(const ordered_json& told, std::string_view pass
 
 /// The description in a folder, with the rows that commands share in the place of their names.
 ordered_json read_description(const fs::path& folder, const std::string& name) {
-    auto told = parse_known_json<ordered_json>(io::read_text(folder / (name + ".json")));
-    const auto shared = parse_known_json<ordered_json>(io::read_text(folder / "shared.json"));
+    auto told = ordered_json::parse(io::read_text(folder / (name + ".json")));
+    const auto shared = ordered_json::parse(io::read_text(folder / "shared.json"));
     for (ordered_json& option : told.at("options")) {
         if (option.is_string()) {
             const std::string called = option;

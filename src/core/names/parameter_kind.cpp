@@ -5,7 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.hpp"
 #include "core/lists.hpp"
 #include "core/text.hpp"
 
@@ -18,7 +17,7 @@ namespace {
 double number_in(const Settings& settings, const char* name, double otherwise) {
     auto* const found = find_value(settings, name);
     const auto value =
-        found == nullptr ? nlohmann::json() : parse_known_json<nlohmann::json>(*found);
+        found == nullptr ? nlohmann::json() : nlohmann::json::parse(*found, nullptr, false);
     return value.is_number() ? value.get<double>() : otherwise;
 }
 

@@ -9,7 +9,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -35,7 +34,7 @@ constexpr const char* kGiveThem =
 }  // namespace
 
 std::optional<double> whole_number(const std::string& text) {
-    const json value = parse_known_json<json>(text);
+    const json value = json::parse(text, nullptr, false);
     if (value.is_number_integer()) {
         const bool fits = value.is_number_unsigned()
                               ? value.get<std::uint64_t>() <= std::uint64_t{kLargestStep}
@@ -95,7 +94,7 @@ bool StepClaims::add(const std::vector<ParameterGroup>& groups, const std::strin
 }
 
 bool is_same_value(const std::string& a, const std::string& b) {
-    return a == b || parse_known_json<json>(a) == parse_known_json<json>(b);
+    return a == b || json::parse(a, nullptr, false) == json::parse(b, nullptr, false);
 }
 
 std::string difference(const Settings& a, const std::string& place_a, const Settings& b,
@@ -269,7 +268,7 @@ void require_settings(const Settings& settings, std::size_t group, bool are_need
             if (known.is_needed && are_needed) {
                 throw Error(ErrorCode::not_found, what + " is not told", kGiveThem);
             }
-        } else if (!known.is_one(parse_known_json<json>(*stated))) {
+        } else if (!known.is_one(json::parse(*stated, nullptr, false))) {
             refuse_said(what + " is " + printable(*stated) +
                         ", which is no such setting of Adam's");
         }

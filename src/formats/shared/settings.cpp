@@ -8,7 +8,6 @@
 #include <nlohmann/json.hpp>
 
 #include "core/in_context.hpp"
-#include "core/json.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -33,7 +32,7 @@ json number_of(double value) {
 }
 
 std::optional<double> number_in(const std::string& text) {
-    const json value = parse_known_json<json>(text);
+    const json value = json::parse(text, nullptr, false);
     return value.is_number() ? std::optional(value.get<double>()) : std::nullopt;
 }
 

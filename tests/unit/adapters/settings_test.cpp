@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include "adapters/peft_names.hpp"
-#include "core/json.hpp"
 #include "support/error_text.hpp"
 
 namespace shardweld::adapters {
@@ -38,7 +37,7 @@ SettingsSources sources(const std::string& config, const std::string& meta = "")
 }
 
 ordered_json config_of(const Settings& settings) {
-    return parse_known_json<ordered_json>(settings.config_text);
+    return ordered_json::parse(settings.config_text);
 }
 
 TEST(Modules, AreReadFromNamesAndShapes) {

@@ -15,7 +15,6 @@
 #include "app/merge/tied.hpp"
 #include "app/survey/input.hpp"
 #include "core/codec.hpp"
-#include "core/json.hpp"
 #include "core/text.hpp"
 #include "plan/plan.hpp"
 #include "support/error_text.hpp"
@@ -57,7 +56,7 @@ std::string printed_plan(const Job& job) {
 }
 
 ordered_json planned(const Job& job) {
-    return parse_known_json<ordered_json>(printed_plan(job));
+    return ordered_json::parse(printed_plan(job));
 }
 
 /// Name -> dtype, shape and data offsets as an independent look at the file's header gives them.
@@ -65,7 +64,7 @@ ordered_json header_of(const fs::path& file) {
     const std::string bytes = test::content_of(file);
     std::uint64_t length = 0;
     std::memcpy(&length, bytes.data(), sizeof length);
-    return parse_known_json<ordered_json>(bytes.substr(8, length));
+    return ordered_json::parse(bytes.substr(8, length));
 }
 
 TEST(PrintPlan, names_every_tensor_of_the_expected_model_with_its_shape) {
@@ -267,7 +266,7 @@ TEST(Inspect, shows_global_tensors_with_their_shards) {
     job.model.hf_config.reset();
     std::ostringstream out;
     EXPECT_EQ(inspected(job, out), 0);
-    const auto json = parse_known_json<ordered_json>(out.str());
+    const auto json = ordered_json::parse(out.str());
     std::vector<std::string> keys;
     for (const auto& [key, value] : json.items()) {
         keys.push_back(key);
@@ -296,7 +295,7 @@ TEST(Inspect, shows_local_shards_with_their_ranks) {
     Job job = options_for("llama-tp4-legacy-bf16");
     std::ostringstream out;
     EXPECT_EQ(inspected(job, out), 0);
-    const auto json = parse_known_json<ordered_json>(out.str());
+    const auto json = ordered_json::parse(out.str());
     const auto& first = json["tensors"][1];
     EXPECT_EQ(
         first.dump(),

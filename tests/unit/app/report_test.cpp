@@ -8,7 +8,6 @@
 #include "app/report/report_json.hpp"
 #include "app/runtime/version.hpp"
 #include "catalogue/catalogue.hpp"
-#include "core/json.hpp"
 #include "plan/plan.hpp"
 #include "support/error_text.hpp"
 #include "support/temporary_directory.hpp"
@@ -41,7 +40,7 @@ plan::Plan small_plan(int n_ranks) {
 const std::vector<catalogue::File> kFiles = {{"f0", 100}, {"f1", 100}, {"f2", 100}};
 
 ordered_json json_of(const Report& report) {
-    return parse_known_json<ordered_json>(to_json(report, report));
+    return ordered_json::parse(to_json(report, report));
 }
 
 Report full_report() {
@@ -192,7 +191,7 @@ TEST(WriteReport, replaces_an_older_report_and_leaves_no_other_file) {
     Report report = full_report();
     report.failure = Error(ErrorCode::mismatch, "bad \xff text");
     write_report(report, report, path, true);
-    EXPECT_EQ(parse_known_json<ordered_json>(test::content_of(path))["exit"]["message"],
+    EXPECT_EQ(ordered_json::parse(test::content_of(path))["exit"]["message"],
               "bad \xef\xbf\xbd text");
     EXPECT_EQ(std::distance(fs::directory_iterator(place.path()), fs::directory_iterator()), 1);
 }

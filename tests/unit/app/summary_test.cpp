@@ -5,7 +5,6 @@
 #include <nlohmann/json.hpp>
 
 #include "app/report/report.hpp"
-#include "core/json.hpp"
 
 namespace shardweld::app {
 namespace {
@@ -117,7 +116,7 @@ TEST(Summary, counts_the_parameters_of_the_model_whatever_is_written) {
 }
 
 TEST(Summary, is_an_object_for_programs) {
-    const auto json = parse_known_json<nlohmann::json>(
+    const auto json = nlohmann::json::parse(
         summary_json(RunReport(), small_report("LlamaForCausalLM"), phases()));
     EXPECT_EQ(json["event"], "summary");
     EXPECT_EQ(json["parameters"], 2'000'000);

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "core/json.hpp"
 #include "outputs/format.hpp"
 #include "shardweld/error.hpp"
 
@@ -16,7 +15,7 @@ json header_json(const PlacedFile& file) {
     std::uint64_t length = 0;
     std::memcpy(&length, file.header.data(), sizeof length);
     EXPECT_EQ(length + sizeof length, file.header.size());
-    return parse_known_json<json>(file.header.substr(sizeof length));
+    return json::parse(file.header.substr(sizeof length));
 }
 
 TEST(PlaceSafetensors, orders_by_element_size_then_natural_name) {
@@ -33,7 +32,7 @@ TEST(PlaceSafetensors, orders_by_element_size_then_natural_name) {
     EXPECT_EQ(placement.slots[1].offset, file.header.size());
     EXPECT_EQ(placement.slots[0].offset, file.header.size() + 20);
     EXPECT_TRUE(placement.side_files.empty());
-    EXPECT_EQ(header_json(file), parse_known_json<json>(R"({"__metadata__": {"format": "pt"},
+    EXPECT_EQ(header_json(file), json::parse(R"({"__metadata__": {"format": "pt"},
         "layers.10.b": {"dtype": "F32", "shape": [5], "data_offsets": [0, 20]},
         "layers.9.w": {"dtype": "BF16", "shape": [2, 3], "data_offsets": [20, 32]},
         "layers.10.w": {"dtype": "BF16", "shape": [4], "data_offsets": [32, 40]}})"));
@@ -53,7 +52,7 @@ TEST(PlaceSafetensors, packs_greedily_and_leaves_a_large_tensor_alone) {
     EXPECT_EQ(placement.files[3].name, "model-00004-of-00004.safetensors");
     ASSERT_EQ(placement.side_files.size(), 1U);
     EXPECT_EQ(placement.side_files[0].name, "model.safetensors.index.json");
-    const json index = parse_known_json<json>(placement.side_files[0].text);
+    const json index = json::parse(placement.side_files[0].text);
     EXPECT_EQ(index["metadata"]["total_size"], 602);
     EXPECT_EQ(index["weight_map"]["d"], "model-00003-of-00004.safetensors");
     EXPECT_EQ(index["weight_map"].size(), 5U);
@@ -64,8 +63,8 @@ TEST(PlaceSafetensors, escapes_names_and_keeps_scalars_and_empty_tensors) {
                                                {"empty", DType::f32, {0, 4}}};
     const Placement placement = safetensors_format().place(tensors, 100);
     const json header = header_json(placement.files.front());
-    EXPECT_EQ(header["a\"b"]["data_offsets"], parse_known_json<json>("[0, 4]"));
-    EXPECT_EQ(header["empty"]["data_offsets"], parse_known_json<json>("[4, 4]"));
+    EXPECT_EQ(header["a\"b"]["data_offsets"], json::parse("[0, 4]"));
+    EXPECT_EQ(header["empty"]["data_offsets"], json::parse("[4, 4]"));
 }
 
 TEST(PlaceSafetensors, refuses_names_that_the_header_cannot_hold) {
