@@ -75,7 +75,7 @@ class Attacher {
         if (target.shape.size() != 2 || target.shape[1] != rows.n_cols ||
             std::ranges::any_of(rows.tokens, is_beyond)) {
             throw Error(ErrorCode::mismatch,
-                        target.name + " is " + shape_text(target.shape) +
+                        target.name.text() + " is " + shape_text(target.shape) +
                             ", which has not the adapter's tokens or its " +
                             std::to_string(rows.n_cols) + " columns",
                         kTrainedOn);
@@ -122,8 +122,8 @@ class Attacher {
         if (!is_foldable(target.stored) || !is_foldable(target.dtype) || target.add != 0) {
             throw Error(ErrorCode::unsupported,
                         "the adapter of " + printable(module) + " cannot be folded into " +
-                            target.name + ", which holds " + safetensors_name(target.stored) +
-                            " elements",
+                            target.name.text() + ", which holds " +
+                            safetensors_name(target.stored) + " elements",
                         attachment_.base_hint + ", or use --lora split");
         }
     }
@@ -137,8 +137,8 @@ class Attacher {
                                                                      : target.shape != straight);
         if (target.shape != (is_turned ? turned : straight)) {
             throw Error(ErrorCode::mismatch,
-                        target.name + " is " + shape_text(target.shape) + ", but the adapter of " +
-                            printable(module.path) + " is for " +
+                        target.name.text() + " is " + shape_text(target.shape) +
+                            ", but the adapter of " + printable(module.path) + " is for " +
                             shape_text(module.is_embedding ? turned : straight),
                         kTrainedOn);
         }
@@ -162,7 +162,7 @@ class Attacher {
         Target& target = find(module.path, ".bias");
         if (target.volume() != module.n_out) {
             throw Error(ErrorCode::mismatch,
-                        target.name + " is " + shape_text(target.shape) +
+                        target.name.text() + " is " + shape_text(target.shape) +
                             ", but lora_B's bias of " + printable(module.path) + " has " +
                             std::to_string(module.n_out) + " elements",
                         kTrainedOn);

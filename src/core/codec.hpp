@@ -17,8 +17,9 @@
 #include "index.hpp"
 #include "optional_box.hpp"
 #include "path.hpp"
+#include "shared_list.hpp"
+#include "shared_string.hpp"
 #include "shared_text.hpp"
-#include "shared_value.hpp"
 
 namespace shardweld {
 
@@ -124,8 +125,8 @@ class ByteWriter {
         put_bytes(std::as_bytes(std::span(text)));
     }
     void put(SharedText text) { put(text.text()); }
+    void put(const SharedString& text) { put(text.text()); }
     void put(const fs::path& path) { put(path.native()); }
-    void put(const SharedValue<std::string>& text) { put(text.value()); }
     template <typename A, typename B>
     void put(const std::pair<A, B>& pair) {
         put(pair.first);
@@ -211,13 +212,14 @@ class ByteReader {
             std::memcpy(&value, next(sizeof(T)).data(), sizeof(T));
         }
     }
-    void read(std::string& text) {
+    std::string_view next_text() {
         const auto part = next(get<std::uint64_t>());
-        text.assign(reinterpret_cast<const char*>(part.data()), part.size());
+        return {reinterpret_cast<const char*>(part.data()), part.size()};
     }
-    void read(SharedText& text) { text = get<std::string>(); }
+    void read(std::string& text) { text = next_text(); }
+    void read(SharedText& text) { text = next_text(); }
+    void read(SharedString& text) { text = shared_among(recent_, next_text()); }
     void read(fs::path& path) { path = get<std::string>(); }
-    void read(SharedValue<std::string>& text) { text = get<std::string>(); }
     template <typename A, typename B>
     void read(std::pair<A, B>& pair) {
         read(pair.first);
@@ -268,6 +270,7 @@ class ByteReader {
 
     ByteView bytes_;
     std::size_t position_ = 0;
+    RecentStrings recent_;
 };
 
 }  // namespace shardweld

@@ -12,12 +12,12 @@ namespace shardweld {
 
 /// What `run` gives. An Error from it gets the context `what` with the name, made safe to print:
 /// "tensor " and "lm_head.weight".
-template <typename Run>
-auto in_context(std::string_view what, std::string_view name, Run&& run) -> decltype(run()) {
+template <typename Name, typename Run>
+auto in_context(std::string_view what, const Name& name, Run&& run) -> decltype(run()) {
     try {
         return run();
     } catch (Error& error) {
-        error.add_context(std::string(what) + printable(name));
+        error.add_context(std::string(what) + printable(std::string(name)));
         throw;
     }
 }

@@ -21,6 +21,7 @@ class SharedText {
         : SharedText(std::string_view(text)) {}
 
     [[nodiscard]] const std::string& text() const { return *text_; }
+    [[nodiscard]] bool empty() const { return text_->empty(); }
     operator const std::string&() const { return *text_; }  // NOLINT(google-explicit-constructor)
     operator std::string_view() const { return *text_; }    // NOLINT(google-explicit-constructor)
 

@@ -283,13 +283,7 @@ std::string_view trim(std::string_view text) {
 }
 
 std::optional<Index> parse_index(std::string_view text) {
-    Index value = 0;
-    const char* end = text.data() + text.size();
-    const auto [rest, status] = std::from_chars(text.data(), end, value);
-    if (text.empty() || !is_digit(text[0]) || status != std::errc() || rest != end) {
-        return std::nullopt;
-    }
-    return value;
+    return text.empty() || !is_digit(text[0]) ? std::nullopt : parsed_number<Index>(text);
 }
 
 std::string digits_hidden(std::string_view name) {

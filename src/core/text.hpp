@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <concepts>
 #include <functional>
 #include <iosfwd>
@@ -126,6 +127,14 @@ std::string_view trim(std::string_view text);
 std::string replaced(std::string text, std::string_view from, std::string_view to);
 /// The whole text as a decimal number without sign; nullopt on anything else or overflow.
 std::optional<Index> parse_index(std::string_view text);
+/// The whole text as a number of type T: from_chars' forms and range.
+template <typename T>
+std::optional<T> parsed_number(std::string_view text) {
+    T number{};
+    const char* const end = text.data() + text.size();
+    const auto [rest, status] = std::from_chars(text.data(), end, number);
+    return status == std::errc() && rest == end ? std::optional(number) : std::nullopt;
+}
 
 /// The name with every run of digits replaced by '#'.
 std::string digits_hidden(std::string_view name);

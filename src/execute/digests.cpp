@@ -149,7 +149,7 @@ std::string root_digest(const plan::Plan& plan, const std::vector<std::string>& 
     for (std::uint32_t i = 0; i < plan.tensors.size(); ++i) {
         const plan::WrittenTensor& tensor = plan.tensor(i);
         std::string line =
-            tensor.name + " " + safetensors_name(tensor.dtype) +
+            tensor.name.text() + " " + safetensors_name(tensor.dtype) +
             add_up(tensor.shape, [](const Index extent) { return " " + std::to_string(extent); });
         lines.push_back(line + " " + tensor_digests[i] + "\n");
     }

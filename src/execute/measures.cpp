@@ -153,7 +153,7 @@ void take_norms(mpi::Comm& comm, const plan::Plan& plan, const SourceFiles& sour
             const int taker = rank_for_norms(plan, plan.targets[i], turn++);
             if (taker < 0) {
                 throw Error(ErrorCode::unsupported,
-                            "the DoRA norms of " + plan.targets[i].name +
+                            "the DoRA norms of " + plan.targets[i].name.text() +
                                 " need all of its files, which no rank sees",
                             "fold where all files are visible, or use --lora split");
             }

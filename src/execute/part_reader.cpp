@@ -157,7 +157,7 @@ void PartReader::gather(const plan::Target& target, std::span<const layout::Rang
     const Index n_found = reader_.gather(target.operands, runs, size, out);
     if (static_cast<Bytes>(n_found) * size != out.size()) {
         throw Error(ErrorCode::internal, "the operands do not hold what is read of them")
-            .add_context("tensor " + target.name);
+            .add_context("tensor " + target.name.text());
     }
 }
 

@@ -118,11 +118,11 @@ class RoundMaker {
             throw Error(ErrorCode::internal, "the plan fills " + std::to_string(filled) + " of " +
                                                  std::to_string(place.size()) +
                                                  " bytes of tensor " +
-                                                 printable(plan_.tensor(slice.tensor).name));
+                                                 printable(plan_.tensor(slice.tensor).name.text()));
         }
         const std::uint32_t target = plan_.tensors[slice.tensor].target;
         const Bytes every = plan_.sample_every[target];
-        const std::vector<Operand>& replicas = plan_.replicas_of(slice.tensor);
+        const std::span<const Operand> replicas = plan_.replicas_of(slice.tensor);
         for (std::uint32_t i = 0; i < replicas.size(); ++i) {
             // Replicas take turns: what they cost is spread over the output space, and each is
             // looked at.

@@ -21,7 +21,7 @@ std::string tensor_at(const plan::Plan& plan, Bytes position) {
     std::string name = "the output";
     for (const plan::Slice& work : plan::work_of(plan, {position, position + 1})) {
         for (const plan::Slice& slice : plan::made_with(plan, work)) {
-            name = slice.output_begin <= position ? plan.tensor(slice.tensor).name : name;
+            name = slice.output_begin <= position ? plan.tensor(slice.tensor).name.text() : name;
         }
     }
     return name;

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "core/index.hpp"
-#include "core/shared_value.hpp"
+#include "core/shared_list.hpp"
 
 #include "patch.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <limits>
 #include <utility>
@@ -32,25 +31,16 @@ FieldValue integral(double value) {
     return value;
 }
 
-/// The whole text as a number.
-template <typename T>
-std::optional<T> number_in(const std::string& text) {
-    T value = 0;
-    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const bool is_whole = status == std::errc() && rest == text.data() + text.size();
-    return is_whole ? std::optional(value) : std::nullopt;
-}
-
 }  // namespace
 
 FieldValue claim_value(const std::string& text) {
     if (text == "true" || text == "false") {
         return Index{text == "true"};
     }
-    if (const auto whole = number_in<Index>(text)) {
+    if (const auto whole = parsed_number<Index>(text)) {
         return *whole;
     }
-    const auto real = number_in<double>(text);
+    const auto real = parsed_number<double>(text);
     return real ? integral(*real) : FieldValue(text);
 }
 

@@ -13,7 +13,7 @@
 
 #include "core/dtype.hpp"
 #include "core/metadata.hpp"
-#include "core/shared_value.hpp"
+#include "core/shared_list.hpp"
 #include "layout/expression.hpp"
 
 namespace shardweld::models {

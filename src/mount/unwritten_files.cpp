@@ -159,7 +159,7 @@ void UnwrittenFiles::read_tensor(std::uint32_t tensor, Bytes begin, ByteSpan out
     try {
         model_.readers().read_elements(tensor, elements, is_whole ? out : std::span(wider));
     } catch (Error& error) {
-        error.add_context("tensor " + written.name);
+        error.add_context("tensor " + written.name.text());
         throw;
     }
     if (!is_whole) {

@@ -69,10 +69,10 @@ class ImageFormat final : public OutputFormat {
         placement.format = this;
         placement.files = image_.files;
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
-            const auto found = image_.slots.find(std::string(tensors[i].name));
+            const auto found = image_.slots.find(tensors[i].name.text());
             if (found == image_.slots.end()) {
                 throw Error(ErrorCode::internal,
-                            std::string(tensors[i].name) + " has no place in the template");
+                            tensors[i].name.text() + " has no place in the template");
             }
             const Slot& place = found->second.place;
             placement.slots.push_back(place);
@@ -153,7 +153,7 @@ class ImageFormat final : public OutputFormat {
         for (const std::uint32_t i : placement.files.at(file).tensors) {
             const Bytes begin = placement.slots[i].offset;
             spans.push_back({begin, begin + tensors[i].bytes(), i,
-                             image_.slots.at(std::string(tensors[i].name)).is_same});
+                             image_.slots.at(tensors[i].name.text()).is_same});
         }
         std::ranges::sort(spans, {}, &Span::begin);
         return spans;

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/in_context.hpp"
 #include "core/lists.hpp"
 #include "core/text.hpp"
 
@@ -12,6 +13,8 @@ namespace shardweld::outputs {
 namespace {
 
 using nlohmann::ordered_json;
+
+constexpr const char* kSize = "its size";
 
 /// Consecutive tensors whose bytes fit the limit, at least one each; those that are made together
 /// count as one.
@@ -50,8 +53,8 @@ std::string index_text(const OutputTensors& tensors, const Placement& placement)
         "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(placement.tensor_bytes) +
         "\n  },\n  \"weight_map\": {";
     for (const std::size_t i : indices(tensors)) {
-        text += (i == 0 ? "\n    " : ",\n    ") + ordered_json(tensors[i].name).dump() + ": " +
-                ordered_json(placement.files[placement.slots[i].file].name).dump();
+        text += (i == 0 ? "\n    " : ",\n    ") + ordered_json(tensors[i].name.text()).dump() +
+                ": " + ordered_json(placement.files[placement.slots[i].file].name).dump();
     }
     return text + "\n  }\n}\n";
 }
@@ -59,7 +62,9 @@ std::string index_text(const OutputTensors& tensors, const Placement& placement)
 }  // namespace
 
 Bytes OutputTensor::bytes() const {
-    return checked_mul_bytes(to_bytes(volume_of(shape, name), name), size_of(dtype), name);
+    return in_context("tensor ", name, [&] {
+        return checked_mul_bytes(to_bytes(volume_of(shape, kSize), kSize), size_of(dtype), kSize);
+    });
 }
 
 std::size_t Placement::most_tensors() const {

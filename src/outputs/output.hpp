@@ -10,7 +10,8 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
-#include "core/shared_value.hpp"
+#include "core/shared_list.hpp"
+#include "core/shared_string.hpp"
 #include "numeric/encoding.hpp"
 
 namespace shardweld::outputs {
@@ -19,7 +20,7 @@ class OutputFormat;
 
 /// A tensor to be written, as outputs see it.
 struct OutputTensor {
-    std::string_view name;  ///< lent by whose it is, and zero-terminated
+    SharedName name;
     DType dtype = DType::f32;
     SharedList<Index> shape;
     /// Elements of one strip, where the tensor is made strip by strip together with another; else

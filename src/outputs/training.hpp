@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "core/index.hpp"
+#include "core/shared_list.hpp"
 #include "core/shared_text.hpp"
-#include "core/shared_value.hpp"
 
 #include "format.hpp"
 
@@ -28,8 +28,8 @@ struct TrainingTensor {
     SharedList<Index> whole;  ///< shape of the whole tensor; of rank files without a mesh not told
     /// dcp: of the box in it; its extents are the written tensor's shape.
     SharedList<Index> offsets;
-    bool is_plain = false;  ///< among DTensors a plain tensor: a buffer, whole on every rank
-    Index order = 0;        ///< in its file; those of one stand as they come
+    bool is_plain = false;   ///< among DTensors a plain tensor: a buffer, whole on every rank
+    std::int32_t order = 0;  ///< in its file; those of one stand as they come
 };
 
 /// numbered: a dictionary whose keys count its items from 0.

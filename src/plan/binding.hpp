@@ -14,7 +14,8 @@
 #include "core/index.hpp"
 #include "core/lists.hpp"
 #include "core/optional_box.hpp"
-#include "core/shared_value.hpp"
+#include "core/shared_list.hpp"
+#include "core/shared_string.hpp"
 #include "layout/copy.hpp"
 #include "models/recipe.hpp"
 #include "models/symbols.hpp"
@@ -210,7 +211,7 @@ inline constexpr Bytes kDigestBlock = Bytes{1} << 20U;
 
 /// A tensor that is written.
 struct WrittenTensor {
-    std::string name;          ///< hub name
+    SharedName name;           ///< hub name, or piece_name
     DType dtype = DType::f32;  ///< as it is written
     SharedList<Index> shape;
     SharedList<std::byte> literal = {};  ///< its bytes, where it is made of nothing stored
@@ -223,6 +224,9 @@ struct WrittenTensor {
     [[nodiscard]] Index volume() const;
     [[nodiscard]] Bytes bytes() const;
 };
+[[nodiscard]] inline std::string full_name(const WrittenTensor& tensor) {
+    return tensor.name.text();
+}
 
 /// A work item: what is stored of a tensor of the model, what becomes of it, and what is written of
 /// it, its outputs. The target itself is the first output; `beside` it are the scales that are made
@@ -238,8 +242,8 @@ struct Target : WrittenTensor {
     SharedList<Operand> replicas = {};  ///< hold some elements again: compared, never written
     SharedList<WrittenTensor> beside = {};
     /// The stored tensor all elements come from; "" if there are several, and of pieces.
-    SharedValue<std::string> source = {};
-    SharedValue<std::string> file = {};  ///< the file it has to lie in; "": one of the model's own
+    SharedString source = {};
+    SharedString file = {};              ///< the file it has to lie in; "": one of the model's own
     OptionalBox<Fold> fold = {};         ///< changes it on the way
     SharedList<FoldedPart> folded = {};  ///< or parts of it, each by a weight's fold
     SharedList<DecodedPart> decoded = {};  ///< or all of it is made of codes, part by part
@@ -251,8 +255,7 @@ struct Target : WrittenTensor {
     SharedList<LogicalPatch> logical_patches =
         {};                                ///< what it holds of the model, where it is asked for
     SharedList<layout::Range> zeros = {};  ///< ascending: nothing is stored of these elements
-    SharedValue<std::string> state =
-        {};  ///< of the optimizer, that it holds of a weight; "": the weight
+    SharedString state = {};  ///< of the optimizer, that it holds of a weight; "": the weight
 
     /// All but operands and replicas, of which most ranks need few.
     static constexpr auto fields = [](auto& self) {
@@ -431,7 +434,7 @@ std::string renamed(const models::Recipe& recipe, const std::string& name);
 
 /// A target that is one stored tensor under `name`, with operands for its pieces. Error(mismatch)
 /// when they do not cover it exactly once.
-Target target_as_stored(const catalogue::Tensor& tensor, std::string name,
+Target target_as_stored(const catalogue::Tensor& tensor, SharedName name,
                         const BindOptions& options);
 
 /// A tensor of a checkpoint as bind sees it: whole, under the name that the recipe knows.

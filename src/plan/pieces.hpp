@@ -12,8 +12,9 @@
 #include "core/index.hpp"
 #include "core/lists.hpp"
 #include "core/optional_box.hpp"
+#include "core/shared_list.hpp"
+#include "core/shared_string.hpp"
 #include "core/shared_text.hpp"
-#include "core/shared_value.hpp"
 #include "core/text.hpp"
 #include "layout/box.hpp"
 #include "models/recipe.hpp"
@@ -48,18 +49,28 @@ std::string corner_text(const Ranges& box) {
 }
 
 /// A name that no other piece of the checkpoint has: file and path, and where the box begins if the
-/// file is not settled.
+/// file is not settled. Pieces by the thousand have the first part, or the second.
 template <typename Piece>
-std::string piece_name(const Piece& piece) {
-    std::string name;
-    name.reserve(piece.file.text().size() + 1 +
-                 add_up(piece.path, [](const SharedText& key) { return key.text().size() + 1; }));
-    name = piece.file;
-    for (std::string_view between = name.empty() ? "" : ":"; const SharedText& key : piece.path) {
-        name.append(between).append(key.text());
+std::pair<std::string, std::string> piece_name_parts(const Piece& piece) {
+    std::string path;
+    for (std::string_view between; const SharedText& key : piece.path) {
+        path.append(between).append(key.text());
         between = ".";
     }
-    return piece.file.text().empty() ? name + corner_text(piece.box) : name;
+    if (piece.file.empty()) {
+        return {path + "[", corner_text(piece.box).substr(1)};
+    }
+    return {piece.file.text() + ":", std::move(path)};
+}
+template <typename Piece>
+std::string piece_name(const Piece& piece) {
+    const auto [front, rest] = piece_name_parts(piece);
+    return front + rest;
+}
+/// In the memory that the parts have already.
+inline SharedName shared_piece_name(const TensorPiece& piece, RecentStrings& known) {
+    const auto [front, rest] = piece_name_parts(piece);
+    return {shared_among(known, front), shared_among(known, rest)};
 }
 
 /// The pieces of the tensor that a line stands for: `line.join` says how ranks cut it, the captures

@@ -85,8 +85,8 @@ struct Plan {
     }
     /// What a tensor's elements, and those of the ones that are made with it, are made of; none for
     /// a constant and for the ones that are made with another.
-    [[nodiscard]] const std::vector<Operand>& operands_of(std::uint32_t tensor) const;
-    [[nodiscard]] const std::vector<Operand>& replicas_of(std::uint32_t tensor) const;
+    [[nodiscard]] std::span<const Operand> operands_of(std::uint32_t tensor) const;
+    [[nodiscard]] std::span<const Operand> replicas_of(std::uint32_t tensor) const;
     /// The elements of these that a slice is made of.
     [[nodiscard]] layout::Range sources(const Slice& slice) const;
     /// Whether a tensor is made of nothing stored.

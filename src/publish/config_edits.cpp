@@ -175,7 +175,7 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
 
 }  // namespace
 
-bool is_codes(const std::string& name, DType dtype, const std::vector<Index>& shape) {
+bool is_codes(const std::string& name, DType dtype, std::span<const Index> shape) {
     if (is_eight_bit_float(dtype) || is_float(dtype) || dtype == DType::boolean) {
         return is_eight_bit_float(dtype);
     }
@@ -248,8 +248,8 @@ Facts facts_of(const plan::Targets& targets, const std::set<std::string>& logica
             facts.is_quantised = facts.is_quantised || is_codes(one.name, one.dtype, one.shape);
         }
         if (!target.is_copy) {
-            facts.predicts = facts.predicts || predicts_further_tokens(target.name);
-            facts.last_layer = std::max(facts.last_layer, stack_layer_of(target.name));
+            facts.predicts = facts.predicts || predicts_further_tokens(target.name.text());
+            facts.last_layer = std::max(facts.last_layer, stack_layer_of(target.name.text()));
         }
         if (target.name == "score.weight" && !target.shape.empty()) {
             facts.labels = target.shape.front();

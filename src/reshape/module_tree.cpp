@@ -93,7 +93,7 @@ void add_optimizer(const Destination& to, const std::vector<Parameter>& paramete
         // Readers count the keys of the model's file; what has no states stands behind.
         const bool is_weight = tensor.path.size() == 1;
         auto* const number = find_value(numbers, is_weight ? tensor.path[0] : tensor.path[1]);
-        tensor.order = number == nullptr ? std::ssize(numbers) : *number;
+        tensor.order = static_cast<std::int32_t>(number == nullptr ? std::ssize(numbers) : *number);
         if (!is_weight) {
             tensor.path.own()[1] = std::to_string(tensor.order);
         }

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "core/shared_list.hpp"
 #include "core/shared_text.hpp"
-#include "core/shared_value.hpp"
 #include "layout/box.hpp"
 #include "models/pattern.hpp"
 #include "models/recipe.hpp"

@@ -89,7 +89,7 @@ void merge_changed(Sample& sample, const test::Way& way, const ChangeOperands& c
     plan::Plan plan = plan::make_plan(
         std::move(targets), sample.files(),
         plan::Visibility::everywhere(mpi::world().size(), sample.files().size()), choice);
-    change(std::ranges::find(plan.targets, "large_d", &plan::Target::name)->operands.own());
+    std::ranges::find(plan.targets, "large_d", &plan::Target::name)->operands.change(change);
     execute::Result result;
     (void)sample.merge(plan, result);
 }
@@ -205,7 +205,7 @@ void expect_digests(mpi::Comm& comm, Sample& sample, plan::JobPlan choice) {
         ASSERT_EQ(result.tensor_digests.size(), comm.rank() == 0 ? plan.targets.size() : 0U);
         for (std::size_t i = 0; i < result.tensor_digests.size(); ++i) {
             EXPECT_EQ(result.tensor_digests[i], expected_digest(plan, i, sample.expected(plan)))
-                << plan.targets[i].name << " with " << comm.size() << " ranks";
+                << plan.targets[i].name.text() << " with " << comm.size() << " ranks";
         }
     }
 }

@@ -97,8 +97,9 @@ class Sample {
         for (std::size_t file = 0; file < data_.size(); ++file) {
             files_.push_back({"shard" + std::to_string(file), data_[file].size() * 2});
         }
-        std::sort(targets_.begin(), targets_.end(),
-                  [](const auto& a, const auto& b) { return natural_less(a.name, b.name); });
+        std::sort(targets_.begin(), targets_.end(), [](const auto& a, const auto& b) {
+            return natural_less(a.name.text(), b.name.text());
+        });
         comm_.barrier();
     }
 
@@ -140,7 +141,7 @@ class Sample {
             bytes += file.header;
             for (const std::uint32_t at : file.tensors) {
                 const plan::Target& target = plan.targets[at];
-                const auto id = static_cast<std::size_t>(target.name.back() - 'a');
+                const auto id = static_cast<std::size_t>(target.name.text().back() - 'a');
                 std::vector<std::uint16_t> values;
                 for (Index row = 0; row < target.shape[0]; ++row) {
                     for (Index column = 0; column < target.shape[1]; ++column) {
@@ -160,7 +161,7 @@ class Sample {
         auto& data = data_[static_cast<std::size_t>(file)];
         const std::size_t base = data.size();
         data.resize(base + static_cast<std::size_t>(piece.volume()));
-        const auto id = static_cast<std::size_t>(target.name.back() - 'a');
+        const auto id = static_cast<std::size_t>(target.name.text().back() - 'a');
         const Axis& rows = piece.axes[0];
         const Axis& columns = piece.axes[1];
         for (Index i = 0; i < rows.extent; ++i) {

@@ -16,13 +16,14 @@ nlohmann::json listed(const MadeSave& made) {
         const outputs::OutputTensor& tensor = made.tensors[i];
         const outputs::TrainingTensor& place = made.save.tensors[i];
         const auto bytes = bytes_of(made.tensors, i);
-        all.push_back({{"file", place.file.text()},
-                       {"path", std::vector<std::string>(place.path.begin(), place.path.end())},
-                       {"dtype", torch_name(tensor.dtype)},
-                       {"shape", tensor.shape.items()},
-                       {"whole", (place.is_plain ? SharedList<Index>() : place.whole).items()},
-                       {"offsets", place.offsets.items()},
-                       {"bytes", std::vector<int>()}});
+        all.push_back(
+            {{"file", place.file.text()},
+             {"path", std::vector<std::string>(place.path.begin(), place.path.end())},
+             {"dtype", torch_name(tensor.dtype)},
+             {"shape", std::vector<Index>(tensor.shape)},
+             {"whole", std::vector<Index>(place.is_plain ? SharedList<Index>() : place.whole)},
+             {"offsets", std::vector<Index>(place.offsets)},
+             {"bytes", std::vector<int>()}});
         for (const std::byte byte : bytes) {
             all.back()["bytes"].push_back(static_cast<int>(byte));
         }

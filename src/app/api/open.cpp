@@ -37,7 +37,7 @@ void require_readable(const plan::Plan& plan) {
         if (target.encode || target.n_outputs() > 1) {
             throw Error(ErrorCode::unsupported, "a model is not quantised while it is read",
                         "merge it with the encoding, and read the result")
-                .add_context("tensor " + printable(target.name));
+                .add_context("tensor " + printable(target.name.text()));
         }
     }
 }
@@ -105,7 +105,7 @@ class OpenModel::State {
         if (bytes_of(box, target.dtype) != out.size()) {
             throw Error(ErrorCode::usage, std::to_string(out.size()) + " bytes are no place for " +
                                               std::to_string(bytes_of(box, target.dtype)))
-                .add_context("tensor " + printable(target.name));
+                .add_context("tensor " + printable(target.name.text()));
         }
         if (out.empty()) {
             return;
@@ -113,7 +113,7 @@ class OpenModel::State {
         try {
             model_->readers().read(order_[at], box, out);
         } catch (Error& error) {
-            error.add_context("tensor " + printable(target.name));
+            error.add_context("tensor " + printable(target.name.text()));
             throw;
         }
     }

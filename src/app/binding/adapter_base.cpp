@@ -41,7 +41,7 @@ void need_not_hold(const plan::Targets& trained, const models::Symbols& symbols,
     for (models::Line& line : recipe.hub) {
         line.optional =
             line.optional || std::ranges::any_of(trained, [&](const plan::Target& target) {
-                return line.name.match(target.name, value_of).has_value();
+                return line.name.match(target.name.text(), value_of).has_value();
             });
     }
 }
@@ -54,8 +54,8 @@ void add_to_account(plan::Ledger& apart, plan::Ledger& ledger) {
 void put_in_place(plan::Binding trained, plan::Binding& base) {
     for (plan::Target& target : trained.targets) {
         base.ledger.count(target);
-        const auto at =
-            std::ranges::lower_bound(base.targets, target.name, natural_less, &plan::Target::name);
+        const auto at = std::ranges::lower_bound(base.targets, target.name.text(), natural_less,
+                                                 plan::full_name);
         const auto index = as_size(at - base.targets.begin());
         if (at != base.targets.end() && at->name == target.name) {
             base.ledger.leave_out(*at, "trained as a whole by the adapter");
@@ -118,7 +118,7 @@ void require_base_of(const std::vector<adapters::Module>& modules,
     }
     std::map<std::string, const plan::Target*> by_source;
     for (const plan::Target& target : model.binding.targets) {
-        by_source.emplace(target.source.value(), &target);
+        by_source.emplace(target.source.text(), &target);
     }
     std::set<std::string> held = collect_set(
         base_names, [&](const std::string& name) { return plan::renamed(*model.recipe, name); });
@@ -131,8 +131,8 @@ void require_base_of(const std::vector<adapters::Module>& modules,
                               (*at)->shape != std::vector{module.n_in, module.n_out};
         if (is_other) {
             throw Error(ErrorCode::mismatch,
-                        (*at)->name + " is " + shape_text((*at)->shape) + ", but the adapter of " +
-                            printable(module.path) + " is for " +
+                        (*at)->name.text() + " is " + shape_text((*at)->shape) +
+                            ", but the adapter of " + printable(module.path) + " is for " +
                             shape_text(std::vector{module.n_out, module.n_in}),
                         adapters::kTrainedOn);
         }

@@ -163,13 +163,14 @@ class AdapterBinder {
         if (has_own_base) {
             base_names_.clear();
             for (plan::Target& target : model_.binding.targets) {
-                target.source = target.name;  // which adapters know it by
+                target.source = target.name.text();  // which adapters know it by
                 base_names_.insert(target.name);
             }
         }
         std::vector<std::string> whole_modules =
             collect_list(adapter.trained.targets, [](const plan::Target& target) {
-                return target.name.substr(0, target.name.rfind('.'));
+                const std::string name = target.name;
+                return name.substr(0, name.rfind('.'));
             });
         surround(std::move(whole_modules), {});
         if (is_folded) {
@@ -216,22 +217,23 @@ class AdapterBinder {
         if (has_own_base && lora_ == Lora::split &&
             adapters::biases_of(sources_) == adapters::Biases::all) {
             for (const plan::Target& target : model_.binding.targets) {
-                if (target.name.ends_with(".bias")) {
+                if (target.name.text().ends_with(".bias")) {
                     adapter.targets.push_back(target);
-                    in_both_.insert(adapters::kPrefix + target.name);
+                    in_both_.insert(adapters::kPrefix + target.name.text());
                 }
             }
         }
         for (plan::Target& target : adapter.targets) {
-            target.name = adapters::kPrefix + target.name;
+            target.name = adapters::kPrefix + target.name.text();
         }
-        std::vector<std::string> compared = collect_list(
-            adapter.same,
-            [&](const plan::SamePair& pair) { return adapter.targets[pair.target].name; });
-        std::ranges::stable_sort(adapter.targets, natural_less, &plan::Target::name);
+        std::vector<std::string> compared =
+            collect_list(adapter.same, [&](const plan::SamePair& pair) {
+                return plan::full_name(adapter.targets[pair.target]);
+            });
+        std::ranges::stable_sort(adapter.targets, natural_less, plan::full_name);
         for (const std::size_t i : indices(compared)) {
             adapter.same[i].target =
-                as_size(std::ranges::find(adapter.targets, compared[i], &plan::Target::name) -
+                as_size(std::ranges::find(adapter.targets, compared[i], plan::full_name) -
                         adapter.targets.begin());
         }
         return adapter;

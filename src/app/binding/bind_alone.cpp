@@ -124,9 +124,9 @@ Binding bind_reference(const HeldModel& prepared, const plan::BindOptions& bind_
 /// The names that the reference has to give.
 std::set<std::string> supplied_names(const HeldModel& hub, const Binding& checkpoint,
                                      const Binding& reference) {
-    std::set<std::string> stored = collect_set(checkpoint.targets, &Target::name);
+    std::set<std::string> stored = collect_set(checkpoint.targets, plan::full_name);
     const std::set<std::string> lacking(checkpoint.lacking.begin(), checkpoint.lacking.end());
-    return collect_set(reference.targets, &Target::name, [&](const Target& target) {
+    return collect_set(reference.targets, plan::full_name, [&](const Target& target) {
         return !stored.contains(target.name) &&
                (lacking.contains(target.name) || plan::passes_unlisted(*hub.recipe, target.name));
     });
@@ -134,7 +134,7 @@ std::set<std::string> supplied_names(const HeldModel& hub, const Binding& checkp
 
 /// Error(mismatch) where both have a tensor, and write it in two types.
 void require_types(const Targets& reference, const Targets& stored, const Checkpoint& of) {
-    std::map<std::string_view, DType> types;
+    std::map<std::string, DType> types;
     for (const Target& target : stored) {
         types.emplace(target.name, target.dtype);
     }
@@ -142,8 +142,8 @@ void require_types(const Targets& reference, const Targets& stored, const Checkp
         auto* const own = find_value(types, target.name);
         if (own != nullptr && *own != target.dtype) {
             throw Error(ErrorCode::mismatch,
-                        target.name + " is " + torch_name(target.dtype) + " in " + shown(of) +
-                            " and " + torch_name(*own) + " in the checkpoint",
+                        target.name.text() + " is " + torch_name(target.dtype) + " in " +
+                            shown(of) + " and " + torch_name(*own) + " in the checkpoint",
                         "give --dtype, in which both are written");
         }
     }

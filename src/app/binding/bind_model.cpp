@@ -38,8 +38,9 @@ using plan::Targets;
 /// Towers that a recipe passes on, or that a family without one has.
 void look_at_towers(const models::Config& config, const Targets& targets, Warnings& out) {
     for (const Tower& tower : kTowers) {
-        const bool is_there = std::ranges::any_of(
-            targets, [&](const plan::Target& target) { return belongs_to(tower, target.name); });
+        const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
+            return belongs_to(tower, target.name.text());
+        });
         if (!is_there && !config.keys(tower.field).empty()) {
             out.push_back(
                 {"tower_missing", "",
@@ -55,7 +56,7 @@ void look_at_towers(const models::Config& config, const Targets& targets, Warnin
 void look_at_layers(const models::Config& config, const Targets& targets, Warnings& out) {
     std::optional<Index> last;
     for (const plan::Target& target : targets) {
-        last = std::max(last, stack_layer_of(target.name));
+        last = std::max(last, stack_layer_of(target.name.text()));
     }
     const auto layers = config.integer("num_hidden_layers");
     if (layers && last && *last < *layers - 1) {
@@ -70,7 +71,7 @@ void look_at_experts(const models::Config& config, const Targets& targets, Warni
     constexpr std::array kFields = {"num_experts", "num_local_experts", "n_routed_experts",
                                     "moe_num_experts"};
     const bool is_there = std::ranges::any_of(
-        targets, [](const plan::Target& target) { return has_part(target.name, "expert"); });
+        targets, [](const plan::Target& target) { return has_part(target.name.text(), "expert"); });
     for (const char* field : kFields) {
         const Index experts = is_there ? 0 : config.integer(field).value_or(0);
         if (experts > 1) {
@@ -106,8 +107,8 @@ void look_at_head(const HeldModel& prepared, const Targets& targets, Warnings& o
         return;
     }
     const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
-        const bool is_languages = has_part(target.name, "lm_head");
-        return could_be_head(target.name) && !(classifies && is_languages);
+        const bool is_languages = has_part(target.name.text(), "lm_head");
+        return could_be_head(target.name.text()) && !(classifies && is_languages);
     });
     if (!is_there) {
         out.push_back(
@@ -122,8 +123,9 @@ void look_at_head(const HeldModel& prepared, const Targets& targets, Warnings& o
 /// Optional weights that a field of config.json promises, where no recipe asks for them.
 void look_at_optional(const models::Config& config, const Targets& targets, Warnings& out) {
     for (const std::string_view field : known_words("field that promises weights")) {
-        const bool is_there = std::ranges::any_of(
-            targets, [&](const plan::Target& target) { return is_known_as(target.name, field); });
+        const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
+            return is_known_as(target.name.text(), field);
+        });
         if (!is_there && config.integer(field).value_or(0) == 1) {
             out.push_back({"optional_missing", "",
                            "config.json says " + std::string(field) +
@@ -138,13 +140,14 @@ using Modules = std::map<std::string, std::set<std::string>>;
 std::map<std::string, Modules> modules_by_kind(const Targets& targets) {
     std::map<std::string, Modules> kinds;
     for (const plan::Target& target : targets) {
-        if (!stack_layer_of(target.name)) {
+        const std::string name = target.name;
+        if (!stack_layer_of(name)) {
             continue;
         }
-        for (std::size_t end = target.name.rfind('.'); end != std::string::npos && end > 0;
-             end = target.name.rfind('.', end - 1)) {
-            const std::string module = target.name.substr(0, end);
-            const std::string below = target.name.substr(end + 1);
+        for (std::size_t end = name.rfind('.'); end != std::string::npos && end > 0;
+             end = name.rfind('.', end - 1)) {
+            const std::string module = name.substr(0, end);
+            const std::string below = name.substr(end + 1);
             const bool is_new = kinds[models::digits_hidden(module)][module]
                                     .insert(below.substr(0, below.find('.')))
                                     .second;

@@ -52,7 +52,7 @@ Catalogue checkpoint_of(State state, const Catalogue& whole) {
 void require_fp32(const Target& target, std::string_view state) {
     if (target.stored != DType::f32) {
         throw Error(ErrorCode::unsupported,
-                    std::string(state) + " of " + printable(target.name) + " is " +
+                    std::string(state) + " of " + printable(target.name.text()) + " is " +
                         torch_name(target.stored) + ", and only fp32 states are carried over",
                     kWeightsOnly);
     }
@@ -190,7 +190,7 @@ class StateBinder {
     /// Calls visit(weight, master) for each weight that has one.
     template <typename Visit>
     void each_master(const Visit& visit) {
-        std::map<std::string_view, Target*> by_name;
+        std::map<std::string, Target*> by_name;
         for (Target& target : masters_.targets) {
             by_name.emplace(target.name, &target);
         }
@@ -231,7 +231,7 @@ class StateBinder {
             }
             weight.stored = DType::f32;
             weight.dtype = DType::f32;
-            weight.source.clear();
+            weight.source = {};
         });
         if (!is_own_) {
             model_.binding.ledger.add(masters_.ledger);
@@ -243,7 +243,7 @@ class StateBinder {
         target.dtype = DType::f32;
         target.state = state;
         target.is_kept = true;
-        target.source.clear();
+        target.source = {};
         if (state != kMaster) {
             target.add = 0;  // a constant has no moments
         }

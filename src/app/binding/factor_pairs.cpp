@@ -456,7 +456,7 @@ class PairCutter {
 
 /// Operands lead to what is stored, from what was bound whole.
 void recut_operands(const plan::Binding& whole, CutFactors& cut) {
-    std::ranges::sort(cut.targets, natural_less, &plan::Target::name);
+    std::ranges::sort(cut.targets, natural_less, plan::full_name);
     std::vector<std::vector<std::uint32_t>> made_of;
     for (const plan::Target& target : cut.targets) {
         std::ranges::transform(target.operands, std::back_inserter(made_of.emplace_back()),
@@ -483,8 +483,9 @@ void require_modules(const CutFactors& factors) {
 /// for each, in the order in which classes make them: down_proj is outside of gate_up_proj.
 void name_parameters(CutFactors& factors) {
     for (plan::Target& factor : factors.targets) {
-        const std::size_t end = factor.name.rfind(".lora_");
-        const std::string path = factor.name.substr(0, end);
+        const std::string name = factor.name;
+        const std::size_t end = name.rfind(".lora_");
+        const std::string path = name.substr(0, end);
         if (factors.uses.at(path).is_module) {
             continue;
         }
@@ -495,7 +496,7 @@ void name_parameters(CutFactors& factors) {
                 wrappers += ".base_layer";
             }
         }
-        factor.name = module + wrappers + factor.name.substr(end);
+        factor.name = module + wrappers + name.substr(end);
     }
 }
 

@@ -31,7 +31,7 @@ void require_all_used(const plan::Targets& factors, const std::vector<adapters::
              {std::optional(module.a), std::optional(module.b), module.bias, module.magnitude}) {
             if (factor && !used.contains(*factor)) {
                 throw Error(ErrorCode::unsupported,
-                            printable(factors[*factor].name) +
+                            printable(factors[*factor].name.text()) +
                                 " would go into no weight: another module of the adapter changes "
                                 "the same one",
                             "use --lora split, and load base and adapter with peft");
@@ -45,10 +45,10 @@ void require_all_used(const plan::Targets& factors, const std::vector<adapters::
 void take_uses(const std::map<std::string, FactorUse>& uses, const plan::Targets& targets,
                std::vector<adapters::Module>& modules,
                std::map<std::size_t, adapters::LoraParameter>& parameters) {
-    std::map<std::string_view, const plan::Target*> by_name;  // the recipe's
+    std::map<std::string, const plan::Target*> by_name;  // the recipe's
     for (const plan::Target& target : targets) {
         by_name.emplace(target.name, &target);
-        by_name.emplace(target.source.value(), &target);
+        by_name.emplace(target.source.text(), &target);
     }
     for (const std::size_t i : indices(modules)) {
         auto* const use = find_value(uses, modules[i].path);

@@ -55,12 +55,13 @@ std::vector<FactorPair> pairs_of(const plan::Targets& whole, const models::LoraN
         if (up == ups.end()) {
             refuse_half(whole[down].name);
         }
-        const std::vector<Index>& a = whole[down].shape;
-        const std::vector<Index>& b = whole[up->second].shape;
+        const auto& a = whole[down].shape;
+        const auto& b = whole[up->second].shape;
         if (a.size() < 2 || a.size() != b.size() || a[a.size() - 2] != b.back() ||
             !std::equal(a.begin(), a.end() - 2, b.begin())) {
-            throw Error(ErrorCode::mismatch, printable(whole[down].name) + " " + shape_text(a) +
-                                                 " and " + printable(whole[up->second].name) + " " +
+            throw Error(ErrorCode::mismatch, printable(whole[down].name.text()) + " " +
+                                                 shape_text(a) + " and " +
+                                                 printable(whole[up->second].name.text()) + " " +
                                                  shape_text(b) + " are no two factors of a matrix");
         }
         pairs.push_back({name, down, up->second, b.back(), a.back(), b[b.size() - 2]});

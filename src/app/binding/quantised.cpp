@@ -66,7 +66,7 @@ plan::BitsOf bits_in(const models::Config& config) {
 
 [[noreturn]] void refuse_unscaled(const plan::Target& target) {
     throw Error(ErrorCode::unsupported,
-                printable(target.name) + " is stored as " + safetensors_name(target.stored) +
+                printable(target.name.text()) + " is stored as " + safetensors_name(target.stored) +
                     ", and no tensor holds its scales (NAME_scale_inv or NAME_scale): codes would "
                     "be taken for values",
                 "copy the file that holds the scales; if the values need none, say so in "
@@ -132,7 +132,7 @@ void judge_unscaled(const models::Config& config, const Job& job, plan::Binding&
             if (target.dtype != target.stored || target.fold || is_made_of) {
                 refuse_unscaled(target);
             }
-            if (target.shape.size() >= 2 && !target.name.ends_with("_scale")) {
+            if (target.shape.size() >= 2 && !target.name.text().ends_with("_scale")) {
                 unscaled.push_back(target.name);
             }
         }
@@ -140,7 +140,7 @@ void judge_unscaled(const models::Config& config, const Job& job, plan::Binding&
     if (unscaled.empty() || !config.count("quantization_config")) {
         return;
     }
-    std::set<std::string> names = collect_set(binding.targets, &plan::Target::name);
+    std::set<std::string> names = collect_set(binding.targets, plan::full_name);
     std::erase_if(unscaled, [&](const std::string& name) {
         return names.contains(name + "_scale_inv") || names.contains(name + "_scale");
     });

@@ -50,7 +50,7 @@ void follow_saved_form(const HeldModel& prepared, plan::Binding& binding) {
         return;
     }
     const models::SavedModel saved(prepared.config, known_type(prepared.config));
-    std::vector<std::string> names = collect_list(binding.targets, &plan::Target::name);
+    std::vector<std::string> names = collect_list(binding.targets, plan::full_name);
     require_saved_names(prepared.config, *prepared.recipe, saved, has_recipe, names);
     if (!has_recipe) {
         plan::write_once(second_names(saved, prepared.recipe->renames, names), binding);

@@ -76,7 +76,7 @@ void bind_into(Inspection& found, const ModelFiles& files, const JobModel& choic
     found.recipe = model.recipe->name;
     bind_model(model, job, std::move(catalogue));
     for (const plan::Target& target : model.binding.targets) {
-        found.parts.add(target.name, 1, target.dtype, target.bytes());
+        found.parts.add(target.name.text(), 1, target.dtype, target.bytes());
     }
 }
 

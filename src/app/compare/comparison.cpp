@@ -29,7 +29,7 @@ std::optional<std::size_t> only_one(const Tensors& tensors, const std::vector<In
                                     const Is& is) {
     std::optional<std::size_t> found;
     for (const std::size_t at : indices(tensors)) {
-        if (is(tensors[at].name) && tensors[at].shape == shape) {
+        if (is(std::string(tensors[at].name)) && tensors[at].shape == shape) {
             if (found) {
                 return std::nullopt;
             }

@@ -300,7 +300,7 @@ bool TemplateForm::is_written(const Entry& entry, const std::set<std::string>& w
 }
 
 void TemplateForm::keep_others(plan::Binding& binding) const {
-    std::set<std::string> written = collect_set(binding.targets, &plan::Target::name);
+    std::set<std::string> written = collect_set(binding.targets, plan::full_name);
     require_same_size(written);
     std::vector<std::string> kept;
     for (const auto& [name, entry] : entries_) {
@@ -382,7 +382,7 @@ std::shared_ptr<const outputs::OutputFormat> TemplateForm::format(plan::Binding&
                                     is_copied(target, there)};
     }
     add_gaps(binding, image);
-    std::ranges::stable_sort(binding.targets, natural_less, &plan::Target::name);
+    std::ranges::stable_sort(binding.targets, natural_less, plan::full_name);
     const auto reader = std::make_shared<ImageReader>(like_);
     image.read = [reader](std::size_t at, Bytes offset, ByteSpan out) {
         reader->read(at, offset, out);

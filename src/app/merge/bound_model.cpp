@@ -33,7 +33,7 @@ namespace {
 void add_general_keys(const HeldModel& prepared, const plan::Targets& targets, Metadata& metadata) {
     std::vector<outputs::GgufSize> sizes;
     for (const plan::Target& target : targets) {
-        const bool is_stack = has_part(target.name, "_exps.") && target.shape.size() > 2;
+        const bool is_stack = has_part(target.name.text(), "_exps.") && target.shape.size() > 2;
         const layout::Range elements = target.sources(0, target.volume());
         sizes.push_back({elements.extent, is_stack ? target.shape.front() : 0});
     }
@@ -77,7 +77,7 @@ std::shared_ptr<const outputs::OutputFormat> gguf_output(const HeldModel& prepar
         plan::Target target = plan::literal_target(
             form.rope_factors, DType::f32, std::ssize(factors), std::as_bytes(std::span(factors)));
         const auto place =
-            std::ranges::lower_bound(targets, target.name, natural_less, &plan::Target::name);
+            std::ranges::lower_bound(targets, target.name.text(), natural_less, plan::full_name);
         targets.insert(place, std::move(target));
     }
     add_general_keys(prepared, targets, metadata);

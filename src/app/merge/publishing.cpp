@@ -104,7 +104,7 @@ Warnings rounded_sums(const Run& run, const Output& output, const Input& input) 
         if (!is_sum(targets[at]) || (found != nullptr && *found == 0)) {
             continue;
         }
-        told.push_back(printable(targets[at].name) + " (" +
+        told.push_back(printable(targets[at].name.text()) + " (" +
                        (found == nullptr ? "not looked at: no rank sees all of it"
                                          : std::to_string(*found) + " of " +
                                                std::to_string(targets[at].volume()) +

@@ -20,7 +20,7 @@ namespace {
 /// the heads by which a value model and a language model differ.
 std::function<bool(const std::string&)> left_aside(const Job& job, const Output& output) {
     std::set<std::string> beside =
-        collect_set(output.plan.targets, &plan::Target::name,
+        collect_set(output.plan.targets, plan::full_name,
                     [&](const plan::Target& target) { return !target.file.empty(); });
     return [beside = std::move(beside), is_selected = selects(job.model.selection),
             is_value = output.model.is_value](const std::string& name) {

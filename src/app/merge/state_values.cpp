@@ -21,27 +21,29 @@ using plan::Target;
 constexpr Index kFewSigns = 64;
 
 bool is_moment(const Target& target) {
-    return target.state.value() == kMoment || target.state.value() == kSquaredMoment;
+    return target.state.text() == kMoment || target.state.text() == kSquaredMoment;
 }
 
 /// The text behind the first of the beginnings that it has.
-std::string_view without_beginning(std::string_view text,
-                                   std::initializer_list<std::string_view> beginnings) {
+std::string without_beginning(std::string_view text,
+                              std::initializer_list<std::string_view> beginnings) {
     for (const std::string_view one : beginnings) {
         if (text.starts_with(one)) {
-            return text.substr(one.size());
+            text.remove_prefix(one.size());
+            break;
         }
     }
-    return text;
+    return std::string(text);
 }
 
 /// The parameter in the name of a piece of a state, as each form makes such names (reshape's
 /// in_state and plan::piece_name): "optimizer.state.exp_avg.W[0]", "optim.state.W.exp_avg[0]",
 /// "FILE:state.W.exp_avg", "zero/W/exp_avg.pt:param".
-std::string_view parameter_of(const Target& target) {
-    std::string_view name = target.name;
+std::string parameter_of(const Target& target) {
+    const std::string text = target.name;
+    std::string_view name = text;
     if (!target.file.empty()) {
-        return name;  // a model's directory has the model's names
+        return text;  // a model's directory has the model's names
     }
     if (name.ends_with(']')) {
         name = name.substr(0, name.rfind('['));
@@ -52,21 +54,21 @@ std::string_view parameter_of(const Target& target) {
         return without_beginning(name, {"zero/"});
     }
     name = colon == std::string_view::npos ? name : name.substr(colon + 1);
-    const std::string end = "." + target.state.value();
+    const std::string end = "." + target.state.text();
     if (name.ends_with(end)) {
         return without_beginning(name.substr(0, name.size() - end.size()),
                                  {"optim.state.", "state."});
     }
-    return without_beginning(name, {"optimizer.state." + target.state.value() + "."});
+    return without_beginning(name, {"optimizer.state." + target.state.text() + "."});
 }
 
 /// By parameter, whether its moments of one kind hold nothing but zeros.
-std::map<std::string_view, bool> zeros_of(std::string_view state, const plan::Plan& plan,
-                                          const CensusByTensor& census) {
-    std::map<std::string_view, bool> zeros;
+std::map<std::string, bool> zeros_of(std::string_view state, const plan::Plan& plan,
+                                     const CensusByTensor& census) {
+    std::map<std::string, bool> zeros;
     for (std::uint32_t at = 0; at < plan.tensors.size(); ++at) {
         const Target& target = plan.target_of(at);
-        if (target.state.value() != state || target.n_zeros() >= target.volume()) {
+        if (target.state.text() != state || target.n_zeros() >= target.volume()) {
             continue;
         }
         auto* const found = find_value(census, at);
@@ -99,7 +101,7 @@ void require_squares(const plan::Plan& plan, const std::map<std::uint32_t, Index
 }  // namespace
 
 std::string state_text(const Target& state) {
-    return state.state.value() + " of " + std::string(parameter_of(state));
+    return state.state.text() + " of " + parameter_of(state);
 }
 
 std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& census) {
@@ -107,7 +109,7 @@ std::vector<OddTensor> judge_states(const plan::Plan& plan, CensusByTensor& cens
     CensusByTensor of_states;
     for (const auto& [at, found] : census) {
         const Target& target = plan.target_of(at);
-        if (target.state.value().empty() || (is_moment(target) && !found.has_nonzero)) {
+        if (target.state.text().empty() || (is_moment(target) && !found.has_nonzero)) {
             continue;
         }
         Target& shown = states.emplace_back();

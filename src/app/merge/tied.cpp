@@ -25,7 +25,7 @@ Error unproved_master(const execute::Difference& first, const plan::Target& targ
                       std::size_t n_others, const std::string& doubt) {
     return {
         ErrorCode::mismatch,
-        "the optimizer's fp32 master of " + target.name +
+        "the optimizer's fp32 master of " + target.name.text() +
             " does not round to the stored weight in " + counted(first.n_elements, "element") +
             (n_others > 0 ? ", nor do those of " + counted(n_others, "other tensor")
                           : "; all others do") +
@@ -45,7 +45,7 @@ Error unequal_replicas(const execute::Result& result, const plan::Plan& plan,
         replica.own_type
             ? unproved_master(first, target, n_others, doubt)
             : Error(ErrorCode::mismatch,
-                    "two copies of " + target.name + " differ in " +
+                    "two copies of " + target.name.text() + " differ in " +
                         counted(first.n_elements, "element") +
                         (n_others > 0 ? ", and so do copies of " + counted(n_others, "other tensor")
                                       : ""),
@@ -91,9 +91,10 @@ std::vector<Untied> untied_of(mpi::Comm& comm, const plan::Binding& binding,
 void drop_copies(plan::Binding& binding) {
     // From the last on: a target's later pairs have later replicas.
     for (auto pair = binding.same.rbegin(); pair != binding.same.rend(); ++pair) {
-        auto& replicas = binding.targets[pair->target].replicas.own();
-        const auto first = replicas.begin() + static_cast<std::ptrdiff_t>(pair->first_replica);
-        replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair->count));
+        binding.targets[pair->target].replicas.change([&](std::vector<plan::Operand>& replicas) {
+            const auto first = replicas.begin() + static_cast<std::ptrdiff_t>(pair->first_replica);
+            replicas.erase(first, first + static_cast<std::ptrdiff_t>(pair->count));
+        });
     }
 }
 

@@ -24,7 +24,7 @@ namespace shardweld::app {
 
 namespace {
 
-bool is_matrix(const std::vector<Index>& shape) {
+bool is_matrix(std::span<const Index> shape) {
     return std::ranges::count_if(shape, [](Index extent) { return extent > 1; }) > 1;
 }
 
@@ -61,7 +61,7 @@ constexpr OddityKind kKinds[] = {
 };
 
 /// "48 of 64 rows" where the zeros would make whole rows, else "770 of 1024 values".
-std::string zeros_text(const std::vector<Index>& shape, const numeric::Census& census) {
+std::string zeros_text(std::span<const Index> shape, const numeric::Census& census) {
     const Index row = shape.size() < 2 ? 1 : shape.back();
     const bool has_rows = row > 1 && census.n_zero % row == 0;
     const Index unit = has_rows ? row : 1;
@@ -146,7 +146,7 @@ void add_launcher(const std::vector<std::string>& arguments, Circumstances& foun
     found.unseen = found.launcher.empty() ? launcher_by_variables() : "";
 }
 
-std::vector<std::string> sources_of(const std::vector<plan::Operand>& operands,
+std::vector<std::string> sources_of(std::span<const plan::Operand> operands,
                                     const std::vector<catalogue::File>& files) {
     std::set<std::uint32_t> used = collect_set(operands, &plan::Operand::file);
     return collect_list(used, [&](const std::uint32_t file) { return files.at(file).path; });
@@ -267,7 +267,7 @@ std::function<TensorEntry(std::size_t)> entries_of(const plan::Plan& plan,
                           sources_of(plan.operands_of(i), files)};
         if (folded) {
             entry.factors = collect_list(folded->in(plan.target_of(i)), [&](std::size_t factor) {
-                return factors->tensor(static_cast<std::uint32_t>(factor)).name;
+                return plan::full_name(factors->tensor(static_cast<std::uint32_t>(factor)));
             });
         }
         const Bytes block = static_cast<Bytes>(plan.block_elements(i)) * size_of(tensor.dtype);

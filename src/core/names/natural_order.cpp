@@ -9,44 +9,30 @@ namespace shardweld {
 
 namespace {
 
-using Names = std::vector<std::string_view>;
+using Names = std::vector<SharedName>;
 using Places = std::vector<std::size_t>;
 
-constexpr char kBehindFront = ':';
-
-/// Bytes of each name's front. Fronts compare as the names do because none has another ':' that one
-/// could end at; names of which some have no front have none at all.
-std::vector<std::size_t> front_sizes(const Names& names) {
-    std::vector<std::size_t> sizes;
-    sizes.reserve(names.size());
-    for (const std::string_view name : names) {
-        sizes.push_back(name.find(kBehindFront) + 1);  // npos + 1 is 0
-    }
-    if (contains(sizes, 0U)) {
-        std::ranges::fill(sizes, 0U);
-    }
-    return sizes;
+/// Whether fronts compare as the names do: there are none, or each ends in a character that none
+/// has elsewhere, so that no front could be a longer one's beginning.
+bool compare_by_front(const Names& names) {
+    return std::ranges::all_of(names, [&](const SharedName& name) {
+        const std::string_view front = name.front;
+        const std::string_view first = names.front().front;
+        return first.empty() ? front.empty()
+                             : !front.empty() && front.find(first.back()) == front.size() - 1;
+    });
 }
 
-std::unordered_map<std::string_view, Places> by_front(const Names& names,
-                                                      const std::vector<std::size_t>& sizes) {
-    std::unordered_map<std::string_view, Places> places;
-    for (const std::size_t i : indices(names)) {
-        places[names[i].substr(0, sizes[i])].push_back(i);
-    }
-    return places;
-}
-
-/// Where each name stands by what is behind its front. Files by the thousand have tensors of the
-/// same names, which are compared once.
-std::vector<std::size_t> ranks_of_rests(const Names& names, const std::vector<std::size_t>& sizes) {
+/// Where each name stands by its rest. Files by the thousand have tensors of the same names, which
+/// are compared once.
+std::vector<std::size_t> ranks_of_rests(const Names& names) {
     std::unordered_map<std::string_view, std::size_t> ranks;
     std::vector<const std::size_t*> of_names;  // which stay where they are
     of_names.reserve(names.size());
-    for (const std::size_t i : indices(names)) {
-        of_names.push_back(&ranks.try_emplace(names[i].substr(sizes[i]), 0).first->second);
+    for (const SharedName& name : names) {
+        of_names.push_back(&ranks.try_emplace(name.rest, 0).first->second);
     }
-    Names rests;
+    std::vector<std::string_view> rests;
     rests.reserve(ranks.size());
     for (const auto& [rest, rank] : ranks) {
         rests.push_back(rest);
@@ -60,7 +46,7 @@ std::vector<std::size_t> ranks_of_rests(const Names& names, const std::vector<st
 
 /// The first so many fronts in natural order are alike: they differ in leading zeros at most, and
 /// the names behind them are mixed.
-std::size_t n_alike(const Names& fronts, std::size_t begin) {
+std::size_t n_alike(const std::vector<std::string_view>& fronts, std::size_t begin) {
     std::size_t end = begin + 1;
     while (end < fronts.size() && natural_compare(fronts[begin], fronts[end]) == 0) {
         ++end;
@@ -71,10 +57,15 @@ std::size_t n_alike(const Names& fronts, std::size_t begin) {
 }  // namespace
 
 std::vector<std::size_t> natural_order(const Names& names) {
-    const std::vector<std::size_t> sizes = front_sizes(names);
-    const std::vector<std::size_t> ranks = ranks_of_rests(names, sizes);
-    const auto of_front = by_front(names, sizes);
-    Names fronts;
+    if (!compare_by_front(names)) {
+        return natural_order(collect_list<SharedName>(names, &SharedName::text));
+    }
+    const std::vector<std::size_t> ranks = ranks_of_rests(names);
+    std::unordered_map<std::string_view, Places> of_front;
+    for (const std::size_t i : indices(names)) {
+        of_front[names[i].front].push_back(i);
+    }
+    std::vector<std::string_view> fronts;
     for (const auto& [front, places] : of_front) {
         fronts.push_back(front);
     }
@@ -85,11 +76,10 @@ std::vector<std::size_t> natural_order(const Names& names) {
         const auto begin = static_cast<std::ptrdiff_t>(order.size());
         const std::size_t n = n_alike(fronts, at);
         for (const std::size_t end = at + n; at < end; ++at) {
-            const Places& places = of_front.at(fronts[at]);
-            append_all(order, places);
+            append_all(order, std::as_const(of_front.at(fronts[at])));
         }
         std::sort(order.begin() + begin, order.end(), [&](std::size_t a, std::size_t b) {
-            return n == 1 ? ranks[a] < ranks[b] : natural_less(names[a], names[b]);
+            return n == 1 ? ranks[a] < ranks[b] : natural_less(names[a].text(), names[b].text());
         });
     }
     return order;

@@ -2,18 +2,17 @@
 #pragma once
 
 #include <cstddef>
-#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "core/lists.hpp"
+#include "core/shared_string.hpp"
 
 namespace shardweld {
 
-/// The places of the names in natural order (natural_less). What stands in front of a name's first
-/// ':', a file mostly, is compared with that of others once for all names that have it, and so is
-/// what stands behind it.
-std::vector<std::size_t> natural_order(const std::vector<std::string_view>& names);
+/// The places of the names in natural order (natural_less) of their texts. A front, a file mostly,
+/// is compared with others once for all names that have it, and so is a rest.
+std::vector<std::size_t> natural_order(const std::vector<SharedName>& names);
 
 /// Brings things into an order of their places, one after the other where they are: a second list
 /// of them may not fit into memory.

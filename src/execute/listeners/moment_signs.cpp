@@ -26,8 +26,8 @@ MomentSigns::Count signs_in(ByteView fp32) {
 
 bool MomentSigns::is_needed() const {
     return std::ranges::any_of(plan_.targets, [](const plan::Target& target) {
-        return target.state.value() == catalogue::kMoment ||
-               target.state.value() == catalogue::kSquaredMoment;
+        return target.state.text() == catalogue::kMoment ||
+               target.state.text() == catalogue::kSquaredMoment;
     });
 }
 
@@ -36,11 +36,11 @@ void MomentSigns::add(const plan::Slice& slice, ByteView bytes) {
     if (target.dtype != DType::f32) {
         return;
     }
-    if (target.state.value() == catalogue::kMoment) {
+    if (target.state.text() == catalogue::kMoment) {
         const Count count = signs_in(bytes);
         found_.moments.negative += count.negative;
         found_.moments.positive += count.positive;
-    } else if (target.state.value() == catalogue::kSquaredMoment) {
+    } else if (target.state.text() == catalogue::kSquaredMoment) {
         if (const Index n = signs_in(bytes).negative; n > 0) {
             found_.below_zero[slice.tensor] += n;
         }

@@ -5,12 +5,13 @@
 
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstdint>
 #include <limits>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "core/text.hpp"
 
 #include "pickle.hpp"
 #include "pickle_arena.hpp"
@@ -175,12 +176,11 @@ class PickleMachine : private PickleReader {
 
 template <typename T>
 T PickleMachine::parsed(std::string_view text) const {
-    T number{};
-    const auto result = std::from_chars(text.data(), text.data() + text.size(), number);
-    if (result.ec != std::errc() || result.ptr != text.data() + text.size()) {
+    const auto number = parsed_number<T>(text);
+    if (!number) {
         fail(opcode_name() + " holds no 64-bit number");
     }
-    return number;
+    return *number;
 }
 
 }  // namespace shardweld::formats

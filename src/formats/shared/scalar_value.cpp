@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cmath>
 #include <span>
 #include <vector>
@@ -233,11 +232,8 @@ std::optional<std::string> plain_word(std::string_view text) {
     if (lower == "true" || lower == "false") {
         return lower;
     }
-    double real = 0;
-    const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), real);
-    const bool is_real =
-        status == std::errc() && end == word.data() + word.size() && !parse_index(word);
-    return is_real ? decimal(real) : std::string(word);
+    const auto real = parsed_number<double>(word);
+    return real && !parse_index(word) ? decimal(*real) : std::string(word);
 }
 
 std::string real_text(double value) {

@@ -53,7 +53,7 @@ bool write_item_twice(layout::LayoutItem& item, Line& line, Recipe& made) {
         const auto is_dropped = contains(line.drop, item.segments[at].label);
         if (is_dropped && before.label == line.drop_as) {
             before.items.insert(before.items.begin(), layout::LayoutItem{kTwice, {}, 0});
-            std::erase(line.drop.own(), item.segments[at].label);
+            line.drop.change([&](auto& drop) { std::erase(drop, item.segments[at].label); });
             item.segments.erase(item.segments.begin() + static_cast<std::ptrdiff_t>(at));
             line.repeat = kTwice;
             made.symbols[kTwice] = {{number(2)}, line.origin, false};

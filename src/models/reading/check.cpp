@@ -100,7 +100,7 @@ class Meeting {
         return scope;
     }
 
-    void check_name(const std::string& name, const std::vector<std::string>& captures,
+    void check_name(const std::string& name, std::span<const std::string> captures,
                     const std::string& origin) const {
         if (!symbols_.defines(name) && !contains(captures, name)) {
             throw Error(ErrorCode::usage, origin + ": recipe " + recipe_.name + " with dialect " +
@@ -108,7 +108,7 @@ class Meeting {
         }
     }
 
-    void check_names(const ExprPtr& expr, const std::vector<std::string>& captures,
+    void check_names(const ExprPtr& expr, std::span<const std::string> captures,
                      const std::string& origin) const {
         for_each_node(expr, [&](const Expr& node) {
             if (node.op == Op::name) {

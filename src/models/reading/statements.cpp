@@ -1,7 +1,6 @@
 // Every statement of recipes and dialects: one table, and what each one reads.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <optional>
 #include <utility>
 
@@ -230,12 +229,11 @@ ConfigEdit parse_config(Scanner& in) {
 using KeyType = MetadataField::Type;
 
 double real_in(Scanner& in, const std::string& text) {
-    double value = 0;
-    const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (code != std::errc() || end != text.data() + text.size()) {
+    const auto value = parsed_number<double>(text);
+    if (!value) {
         in.fail(1, "'" + text + "' is no number");
     }
-    return value;
+    return *value;
 }
 
 KeyRule::Value key_value(Scanner& in, KeyType type) {

@@ -78,15 +78,15 @@ Encoding encoding_of(const OutputTensor& tensor) {
     if (const auto known = tensor.encoding ? tensor.encoding : ggml_type_of(tensor.dtype)) {
         return *known;
     }
-    throw Error(ErrorCode::unsupported, std::string(tensor.name) + " of type " +
+    throw Error(ErrorCode::unsupported, tensor.name.text() + " of type " +
                                             std::string(safetensors_name(tensor.dtype)) +
                                             " cannot be written to GGUF");
 }
 
 void require_readable(const OutputTensor& tensor) {
-    if (tensor.name.size() > kLongestName || tensor.shape.size() > kMostDims) {
+    if (tensor.name.text().size() > kLongestName || tensor.shape.size() > kMostDims) {
         throw Error(ErrorCode::unsupported,
-                    printable(tensor.name) +
+                    printable(tensor.name.text()) +
                         " cannot be written to GGUF: llama.cpp reads names of up to 63 letters and "
                         "tensors of up to 4 dims");
     }
@@ -146,7 +146,7 @@ class Gguf final : public OutputFormat {
         for (const std::size_t i : indices(tensors)) {
             const Encoding encoding = encoding_of(tensors[i]);
             const std::vector<Index> dims = dims_of(tensors[i], facts_of(encoding));
-            header.text(tensors[i].name);
+            header.text(tensors[i].name.text());
             header.u32(static_cast<std::uint32_t>(dims.size()));
             for (const Index dim : dims) {
                 header.u64(static_cast<std::uint64_t>(dim));

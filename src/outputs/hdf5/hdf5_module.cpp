@@ -49,14 +49,16 @@ Hdf5Module::Hdf5Module(const SharedObject& library)
 }
 
 Hdf5Module::Structure Hdf5Module::make(const PlacedFile& file, const OutputTensors& tensors) const {
-    // Names end at a zero byte in C; views of the table of dtypes do not.
-    const auto dtypes = collect_list(file.tensors, [&](const std::uint32_t tensor) {
-        return std::string(safetensors_name(tensors[tensor].dtype));
+    // They end at a zero byte in C.
+    const auto texts = collect_list(file.tensors, [&](const std::uint32_t tensor) {
+        return std::pair(tensors[tensor].name.text(),
+                         std::string(safetensors_name(tensors[tensor].dtype)));
     });
     std::vector<shardweld_hdf5_tensor> datasets;
-    for (const std::size_t at : indices(dtypes)) {
+    for (const std::size_t at : indices(texts)) {
         const OutputTensor& tensor = tensors[file.tensors[at]];
-        datasets.push_back({tensor.name.data(), dtypes[at].c_str(), tensor.shape.items().data(),
+        const auto& [name, dtype] = texts[at];
+        datasets.push_back({name.c_str(), dtype.c_str(), tensor.shape.data(),
                             static_cast<std::int32_t>(tensor.shape.size())});
     }
     const shardweld_hdf5_file wanted{datasets.data(), datasets.size(), kConfigDataset,

@@ -22,7 +22,7 @@ constexpr Bytes kLibrary = Bytes{1536} << 10U;
 constexpr Bytes kCachedDataset = 6656;
 constexpr Bytes kCachedDatasets = Bytes{14} << 20U;
 constexpr Bytes kMadeDataset = 512;
-constexpr Bytes kListedDataset = 400;
+constexpr Bytes kListedDataset = 200;
 
 void require_link_name(std::string_view name) {
     if (name.empty() || name == "." || name == kConfigDataset ||
@@ -60,8 +60,8 @@ class Hdf5Output final : public OutputFormat {
 
     [[nodiscard]] Placement place(const OutputTensors& tensors,
                                   Bytes max_shard_size) const override {
-        std::ranges::for_each(tensors,
-                              [](const OutputTensor& tensor) { require_link_name(tensor.name); });
+        std::ranges::for_each(
+            tensors, [](const OutputTensor& tensor) { require_link_name(tensor.name.text()); });
         Placement placement = pack(tensors, max_shard_size, endings().front());
         placement.format = this;
         placement.is_settled = false;
@@ -134,7 +134,7 @@ void place_datasets(Placement& placement, std::size_t file, const OutputTensors&
     add(offsets.back(), settled.header.size(), kConfigDataset);
     for (const std::size_t k : indices(settled.tensors)) {
         const OutputTensor& tensor = tensors.at(settled.tensors[k]);
-        add(offsets[k], tensor.bytes(), std::string(tensor.name));
+        add(offsets[k], tensor.bytes(), tensor.name);
         placement.slots.at(settled.tensors[k]).offset = tensor.bytes() > 0 ? offsets[k] : 0;
     }
     require_apart(std::move(ranges), settled);

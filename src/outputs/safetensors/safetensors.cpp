@@ -57,7 +57,7 @@ std::string header_of(const OutputTensors& tensors, const std::vector<std::uint3
     for (const std::uint32_t i : order) {
         const OutputTensor& tensor = tensors[i];
         const Bytes end = checked_add_bytes(offset, tensor.bytes(), "an output file");
-        text += "," + ordered_json(tensor.name).dump() + R"(:{"dtype":")" +
+        text += "," + ordered_json(tensor.name.text()).dump() + R"(:{"dtype":")" +
                 safetensors_name(tensor.dtype) + R"(","shape":)" +
                 ordered_json(tensor.shape).dump() + R"(,"data_offsets":[)" +
                 std::to_string(offset) + "," + std::to_string(end) + "]}";
@@ -85,8 +85,8 @@ class Safetensors final : public OutputFormat {
 
     [[nodiscard]] Placement place(const OutputTensors& tensors,
                                   Bytes max_shard_size) const override {
-        std::ranges::for_each(tensors,
-                              [](const OutputTensor& tensor) { require_header_name(tensor.name); });
+        std::ranges::for_each(
+            tensors, [](const OutputTensor& tensor) { require_header_name(tensor.name.text()); });
         Placement placement = pack(tensors, max_shard_size, endings().front());
         placement.format = this;
         for (PlacedFile& file : placement.files) {

@@ -9,8 +9,8 @@
 
 #include "core/dtype.hpp"
 #include "core/index.hpp"
+#include "core/shared_list.hpp"
 #include "core/shared_text.hpp"
-#include "core/shared_value.hpp"
 
 namespace shardweld::outputs::torch {
 

@@ -59,7 +59,7 @@ Node dictionaries_of(const TrainingSave& save, const TorchRankFile& file,
         const bool is_file = node == &top && file.tensors.size() == 1;
         if ((node == &top && !is_file) || node->tensor || node->value != nullptr ||
             !node->children.empty()) {
-            throw Error(ErrorCode::internal, std::string(tensors[file.tensors[i]].name) +
+            throw Error(ErrorCode::internal, tensors[file.tensors[i]].name.text() +
                                                  " has no place of its own in " + file.name);
         }
         node->tensor = i;

@@ -111,7 +111,7 @@ class TrainingFormat final : public OutputFormat {
         for (std::uint32_t i = 0; i < tensors.size(); ++i) {
             if (save_.tensors.size() != tensors.size() || save_.tensors[i].file.text().empty()) {
                 throw Error(ErrorCode::internal,
-                            std::string(tensors[i].name) + " has no place in a file");
+                            tensors[i].name.text() + " has no place in a file");
             }
             files[as_size(ranks_.at(save_.tensors[i].file))].tensors.push_back(i);
         }

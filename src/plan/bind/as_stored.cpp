@@ -25,10 +25,10 @@ std::string renamed(const models::Recipe& recipe, const std::string& name) {
 }
 
 /// The elements of a box of a tensor.
-Target target_of_box(const catalogue::Tensor& tensor, std::string name, const layout::Box& box,
+Target target_of_box(const catalogue::Tensor& tensor, SharedName name, const layout::Box& box,
                      const BindOptions& options) {
     Target target;
-    target.name = std::move(name);
+    target.name = name;
     target.source = tensor.name;
     target.shape = collect_list(box, &layout::Range::extent);
     target.stored = tensor.dtype;
@@ -69,9 +69,9 @@ Target target_of_box(const catalogue::Tensor& tensor, std::string name, const la
     return target;
 }
 
-Target target_as_stored(const catalogue::Tensor& tensor, std::string name,
+Target target_as_stored(const catalogue::Tensor& tensor, SharedName name,
                         const BindOptions& options) {
-    return target_of_box(tensor, std::move(name), layout::whole_box(tensor.shape), options);
+    return target_of_box(tensor, name, layout::whole_box(tensor.shape), options);
 }
 
 /// One number beside a family's modules, such as a loss or a step.
@@ -114,6 +114,7 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
                    const Model& model, const BindOptions& options, Binding& binding) {
     std::vector<std::string> extra;
     std::vector<std::string> unplaced;
+    RecentStrings names;
     binding.targets.reserve(binding.targets.size() + tensors.size());
     for (catalogue::Tensor& tensor : tensors) {
         if (is_lone_number(*model.recipe, tensor)) {
@@ -126,8 +127,9 @@ void add_as_stored(std::vector<catalogue::Tensor> tensors, const std::set<std::s
             unplaced.push_back(tensor.name);
         }
         for (const TensorPiece& piece : pieces) {
-            Target target = target_of_box(tensor, options.pieces ? piece_name(piece) : tensor.name,
-                                          piece.box, options);
+            Target target = target_of_box(
+                tensor, options.pieces ? shared_piece_name(piece, names) : SharedName(tensor.name),
+                piece.box, options);
             target.is_copy = piece.is_copy;
             target.piece = piece.number;
             make_like(piece.in_template, target);
@@ -171,7 +173,7 @@ void make_like(const OptionalBox<TensorPiece::InTemplate>& in_template, Target& 
     const bool is_cast = target.dtype != in_template->dtype;
     if (is_cast && !(is_float(target.stored) && is_float(in_template->dtype))) {
         throw Error(ErrorCode::mismatch,
-                    target.name + " is " + safetensors_name(in_template->dtype) +
+                    target.name.text() + " is " + safetensors_name(in_template->dtype) +
                         " in the template and " + safetensors_name(target.stored) + " in the model",
                     "give a template that was saved of this model");
     }

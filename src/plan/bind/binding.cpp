@@ -2,6 +2,7 @@
 
 #include <numeric>
 
+#include "core/in_context.hpp"
 #include "models/pattern.hpp"
 #include "shardweld/error.hpp"
 
@@ -16,7 +17,7 @@ Bytes size_as(Index n_elements, DType dtype) {
 }  // namespace
 
 Index WrittenTensor::volume() const {
-    return volume_of(shape, name);
+    return in_context("tensor ", name, [&] { return volume_of(shape, "its shape"); });
 }
 
 Bytes WrittenTensor::bytes() const {

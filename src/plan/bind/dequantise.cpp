@@ -326,7 +326,7 @@ void give_codes(Target& target, const EncodedWeight& weight) {
     Tensor codes = weight.codes;
     Target made = target_as_stored(codes, codes.name, {});
     if (is_turned) {
-        Transposed({codes.shape[0], codes.shape[1], codes.shape[2] * codes.shape[3]})
+        Transposed(std::array{codes.shape[0], codes.shape[1], codes.shape[2] * codes.shape[3]})
             .transpose(made);
     }
     const Index columns = weight.shape.back();

@@ -32,7 +32,7 @@ std::string kind_of(const Target& target) {
 void require_names(const MixInput& has, const MixInput& lacks) {
     const ByName known = by_name(lacks);
     std::vector<std::string> names = collect_list(
-        has.binding.targets, [](const Target& target) { return printable(target.name); },
+        has.binding.targets, [](const Target& target) { return printable(target.name.text()); },
         [&](const Target& target) { return !known.contains(target.name); });
     if (!names.empty()) {
         throw Error(ErrorCode::mismatch,
@@ -51,8 +51,8 @@ void require_alike(const MixInput& lead, const MixInput& other) {
         const Target& first = *known.at(target.name);
         const bool are_floats = is_float(first.stored) && is_float(target.stored);
         if (first.shape != target.shape || !(are_floats || first.stored == target.stored)) {
-            texts.push_back(printable(target.name) + " is " + kind_of(first) + " in " + lead.name +
-                            " and " + kind_of(target) + " in " + other.name);
+            texts.push_back(printable(target.name.text()) + " is " + kind_of(first) + " in " +
+                            lead.name + " and " + kind_of(target) + " in " + other.name);
         }
     }
     if (!texts.empty()) {
@@ -65,7 +65,7 @@ void require_addable(const MixInput& input) {
     for (const Target& target : input.binding.targets) {
         if (is_float(target.stored) && size_of(target.stored) == 1) {
             throw Error(ErrorCode::unsupported,
-                        printable(target.name) + " in " + input.name + " is " +
+                        printable(target.name.text()) + " in " + input.name + " is " +
                             torch_name(target.stored) + ": quantised weights cannot be added up",
                         "give the checkpoints in bf16, fp16 or fp32");
         }
@@ -140,7 +140,7 @@ void untie(MixInput& input, const std::set<std::string>& of_any) {
         }
     }
     append_all(targets, std::move(copies));
-    std::ranges::sort(targets, natural_less, &Target::name);
+    std::ranges::sort(targets, natural_less, full_name);
 }
 
 void untie_all(std::vector<MixInput>& inputs) {

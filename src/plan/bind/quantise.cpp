@@ -114,7 +114,7 @@ class WeightQuantiser {
     [[nodiscard]] bool is_turned() const { return facts_.by_columns; }
 
     [[nodiscard]] Matrices matrices_of(const Target& target) const {
-        const std::vector<Index>& shape = target.shape;
+        const auto& shape = target.shape;
         if (shape.size() == 2) {
             return {1, shape[0], shape[1]};
         }
@@ -167,9 +167,9 @@ class WeightQuantiser {
 
     /// Notes a matrix that stays as it is: servers have to be told.
     void keep(const Target& target) {
-        const bool is_matrix = target.shape.size() >= 2 && target.name.ends_with(".weight");
+        const bool is_matrix = target.shape.size() >= 2 && target.name.text().ends_with(".weight");
         if (target.file.empty() && (is_matrix || linear(target) != nullptr)) {
-            result_.kept.push_back(target.name.substr(0, target.name.rfind('.')));
+            result_.kept.push_back(target.name.text().substr(0, target.name.text().rfind('.')));
         }
     }
 
@@ -202,15 +202,15 @@ class WeightQuantiser {
         if (is_turned()) {
             Transposed(target.shape).transpose(target);
         }
-        target.name += facts_.codes_ending;
+        target.name = name + std::string(facts_.codes_ending);
         target.shape = {matrices.rows, facts_.code_columns(matrices.columns)};
         if (is_turned()) {
             target.shape = {matrices.rows, matrices.columns / facts_.tile_columns,
                             facts_.code_columns(facts_.tile_columns)};
         }
         if (matrices.n > 1 || is_turned()) {
-            for (auto* const shape : {&target.shape.own(), &scales.shape.own()}) {
-                shape->insert(shape->begin(), matrices.n);
+            for (auto* const shape : {&target.shape, &scales.shape}) {
+                shape->change([&](std::vector<Index>& of) { of.insert(of.begin(), matrices.n); });
             }
         }
         target.dtype = facts_.codes;
@@ -237,7 +237,7 @@ class WeightQuantiser {
         const auto number =
             share_numbers_.try_emplace(weight.fused, share_numbers_.size()).first->second;
         result_.measured.push_back(target);
-        result_.measured.back().file.clear();
+        result_.measured.back().file = {};
         result_.shares.push_back(static_cast<std::uint32_t>(number));
         return static_cast<std::uint32_t>(number);
     }
@@ -254,9 +254,7 @@ class WeightQuantiser {
 }  // namespace
 
 WrittenTensor constant(std::string name, DType dtype, Index n, ByteView bytes) {
-    WrittenTensor made{std::move(name), dtype, {n}};
-    made.literal.own().assign(bytes.begin(), bytes.end());
-    return made;
+    return {name, dtype, {n}, std::vector<std::byte>(bytes.begin(), bytes.end())};
 }
 
 Target literal_target(std::string name, DType dtype, Index n, ByteView bytes) {

@@ -27,7 +27,7 @@ void require_floats(const Target& target) {
     const bool is_known = is_trained_in(target.dtype);
     if (!is_known || target.mix || target.fold) {
         throw Error(ErrorCode::unsupported,
-                    target.name + " is " +
+                    target.name.text() + " is " +
                         (is_known ? "made of several checkpoints"
                                   : "of type " + safetensors_name(target.dtype)) +
                         ": it cannot be written as one of GGML's types",
@@ -64,8 +64,8 @@ Quantisation quantise_ggml(std::vector<Target>& targets, const Model& model, Enc
     for (Target& target : targets) {
         require_floats(target);
         Encoding type = encoding;
-        if (target.shape.size() <= 1 || target.name.ends_with("_norm.weight") ||
-            !target.name.ends_with(".weight") || kept.contains(target.name)) {
+        if (target.shape.size() <= 1 || target.name.text().ends_with("_norm.weight") ||
+            !target.name.text().ends_with(".weight") || kept.contains(target.name.text())) {
             type = ggml_type_of(DType::f32).value();
         } else if (is_ignored(target.name)) {
             type = ggml_type_of(target.dtype).value();

@@ -20,14 +20,14 @@ struct Boxes {
     std::vector<layout::Patch> patches;
 };
 
-std::vector<Boxes> boxes_of(const std::vector<Operand>& operands, const std::vector<Index>& shape) {
+std::vector<Boxes> boxes_of(std::span<const Operand> operands, std::span<const Index> shape) {
     return collect_list(operands, [&](const Operand& operand) {
         return Boxes{&operand, layout::unfold_dst(operand.copy, shape)};
     });
 }
 
 [[noreturn]] void refuse(const Target& piece, const std::string& what) {
-    throw Error(ErrorCode::unsupported, printable(piece.name) + " would be made of " + what,
+    throw Error(ErrorCode::unsupported, printable(piece.name.text()) + " would be made of " + what,
                 "merge first, then reshape the model that was written");
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,8 +12,7 @@ namespace shardweld::plan {
 
 void sort_targets(Binding& binding) {
     std::vector<Target>& targets = binding.targets;
-    std::vector<std::string_view> names = collect_list<std::string_view>(targets, &Target::name);
-    std::vector<std::size_t> order = natural_order(names);
+    std::vector<std::size_t> order = natural_order(collect_list(targets, &Target::name));
     std::vector<std::size_t> place(order.size());
     for (const std::size_t i : indices(order)) {
         place[order[i]] = i;
@@ -25,7 +23,7 @@ void sort_targets(Binding& binding) {
     put_in_order(targets, std::move(order));
     const auto twice = std::ranges::adjacent_find(targets, std::ranges::equal_to(), &Target::name);
     if (twice != targets.end()) {
-        throw Error(ErrorCode::mismatch, twice->name + " is made by two lines of the recipe",
+        throw Error(ErrorCode::mismatch, twice->name.text() + " is made by two lines of the recipe",
                     "correct the recipe");
     }
 }

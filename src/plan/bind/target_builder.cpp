@@ -181,11 +181,8 @@ class TargetBuilder {
         if (!options_.may_lack) {
             note_optional(hub, true);
         }
-        Target& original = binding_.targets[of];
-        std::string name = std::exchange(original.name, {});  // a copy has another
-        Target copy = original;
-        original.name = std::move(name);
-        copy.name = piece_name(piece);
+        Target copy = binding_.targets[of];
+        copy.name = shared_piece_name(piece, names_);
         copy.piece = piece.number;
         copy.is_copy = true;
         copy.replicas.clear();  // compared where the elements are counted
@@ -207,11 +204,7 @@ class TargetBuilder {
                std::span<const layout::SegmentPatch> lowered) {
         const models::Line& line = *hub.line;
         Target target;
-        if (piece == nullptr) {
-            target.name = hub.name;
-        } else {
-            target.name = piece_name(*piece);
-        }
+        target.name = piece == nullptr ? SharedName(hub.name) : shared_piece_name(*piece, names_);
         target.shape = shape_;
         // What is added makes up for the framework's form, which the module tree does not have, or
         // gives the written one.
@@ -233,7 +226,7 @@ class TargetBuilder {
         }
         if (n_absent > 0) {
             throw Error(ErrorCode::mismatch,
-                        target.name + (line.optional ? " is optional, but only" : ": only") +
+                        target.name.text() + (line.optional ? " is optional, but only" : ": only") +
                             " a part of it is stored",
                         kConfigHint)
                 .set_detail(line.origin);
@@ -459,8 +452,8 @@ class TargetBuilder {
                             safetensors_name(segment->dtype) + " (" + stored + ")",
                         "copy all files from one save: these are of several");
         }
-        if (target.source.value() != stored) {
-            target.source.clear();
+        if (target.source.text() != stored) {
+            target.source = {};
         }
         // A form may have a tensor under a second name, as module trees have a tied head.
         if (options_.pieces && wanted.copy == 0 && !target.is_copy &&
@@ -535,6 +528,7 @@ class TargetBuilder {
     layout::BoundLayout bound_;
     std::vector<layout::SegmentPatch> lowered_;
     std::vector<Filed> filed_;  ///< of the target under way
+    RecentStrings names_;       ///< of pieces
     SharedList<Index> shape_;   ///< of the last target: most that follow have the same
     std::string same_name_;
     bool is_missing_ = false;  ///< the target under way

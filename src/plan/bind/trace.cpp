@@ -223,11 +223,11 @@ std::vector<std::string> trace_target(const Plan& plan, const std::vector<catalo
     const WrittenTensor& tensor = plan.tensor(at);
     const outputs::Slot& slot = plan.placement.slots[at];
     std::vector<std::string> out;
-    out.push_back("written " + tensor.name + " " + safetensors_name(tensor.dtype) + " " +
+    out.push_back("written " + tensor.name.text() + " " + safetensors_name(tensor.dtype) + " " +
                   shape_text(tensor.shape) + ", " + std::to_string(tensor.bytes()) + " bytes, to " +
                   plan.placement.files[slot.file].name + " at byte " + std::to_string(slot.offset) +
                   step_text(plan.target_of(at), plan.tensors[at].output));
-    const std::vector<Operand>& operands = plan.operands_of(at);
+    const std::span<const Operand> operands = plan.operands_of(at);
     for (std::size_t i = 0; i < std::min(operands.size(), kMostPieces); ++i) {
         const Operand& operand = operands[i];
         out.push_back("  " + std::to_string(operand.copy.volume()) + " elements from " +

@@ -12,7 +12,7 @@ namespace shardweld::plan {
 /// Destinations in a stack of matrices [n, rows, columns] become those in [n, columns, rows].
 class Transposed {
   public:
-    explicit Transposed(const std::vector<Index>& shape)
+    explicit Transposed(std::span<const Index> shape)
         : rows_(shape[1]), columns_(shape[2]), matrix_(shape[1] * shape[2]) {}
 
     /// Its logical patches are lost: other outputs have these elements in another order.

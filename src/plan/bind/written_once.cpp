@@ -27,8 +27,8 @@ void require_same_form(const Target& second, const Target& first) {
         return safetensors_name(one.stored) + " " + shape_text(one.shape);
     };
     throw Error(ErrorCode::mismatch,
-                second.name + " must equal " + first.name + ", but is " + text_of(second) +
-                    ", not " + text_of(first),
+                second.name.text() + " must equal " + first.name.text() + ", but is " +
+                    text_of(second) + ", not " + text_of(first),
                 "if they are two, config.json has to say tie_word_embeddings false");
 }
 
@@ -53,9 +53,8 @@ void drop(const std::set<std::size_t>& taken, Binding& binding) {
             order.push_back(i);
         }
     }
-    std::ranges::stable_sort(order, natural_less, [&](std::size_t i) {
-        return std::string_view(binding.targets[i].name);
-    });
+    std::ranges::stable_sort(order, natural_less,
+                             [&](std::size_t i) { return full_name(binding.targets[i]); });
     std::vector<std::size_t> place(binding.targets.size());
     std::vector<Target> targets;
     targets.reserve(order.size());

@@ -22,13 +22,10 @@ void prefetch(const T& object) {
 template <typename TargetAt>
 void fetch_ahead(std::size_t n_left, const TargetAt& target_at) {
     constexpr std::size_t kOperands = 6;
-    constexpr std::size_t kList = 12;
-    constexpr std::size_t kTarget = 18;
+    constexpr std::size_t kTarget = 12;
     if (kTarget < n_left) {
         prefetch(target_at(kTarget));
-        prefetch(target_at(kList).operands.items());
         const Target& near = target_at(kOperands);
-        __builtin_prefetch(near.name.data());
         if (!near.operands.empty()) {
             prefetch(near.operands.front());
         }

@@ -20,11 +20,10 @@ Bytes held(const Container& container) {
 }
 
 Bytes held_by(const Target& target) {
-    return held(target.name) + target.literal.held_bytes() + target.shape.held_bytes() +
-           target.operands.held_bytes() + target.replicas.held_bytes() +
-           target.source.held_bytes() + target.file.held_bytes() +
-           target.logical_patches.held_bytes() + target.beside.held_bytes() +
-           target.zeros.held_bytes() +
+    return target.name.held_bytes() + target.source.held_bytes() + target.file.held_bytes() +
+           target.literal.held_bytes() + target.shape.held_bytes() + target.operands.held_bytes() +
+           target.replicas.held_bytes() + target.logical_patches.held_bytes() +
+           target.beside.held_bytes() + target.zeros.held_bytes() +
            (target.mix ? sizeof(Mix) + held(target.mix->terms) : Bytes{0}) +
            (target.fold ? sizeof(Fold) + held(target.fold->rows) : 0) + target.folded.held_bytes() +
            target.decoded.held_bytes() + (target.encode ? sizeof(Encode) : 0) +

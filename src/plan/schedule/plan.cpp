@@ -95,13 +95,13 @@ std::vector<int> choose_readers(const Visibility& visibility,
 /// for by name (Target::file). Targets of one file stand together.
 outputs::Placement place(const std::vector<Target>& targets, const outputs::OutputTensors& tensors,
                          const JobPlan& choice) {
-    if (std::ranges::all_of(targets, &SharedValue<std::string>::empty, &Target::file)) {
+    if (std::ranges::all_of(targets, &SharedString::empty, &Target::file)) {
         return choice.output_format->place(tensors, choice.max_shard_size);
     }
     outputs::Placement placement;
     std::size_t at = 0;
     for (std::size_t begin = 0; begin < targets.size();) {
-        const std::string& file = targets[begin].file;
+        const std::string file = targets[begin].file;
         std::size_t end = begin;
         outputs::OutputTensors part;
         for (; end < targets.size() && targets[end].file == file; ++end) {
@@ -365,7 +365,8 @@ std::string Plan::hash() const {
         });
         const Target& target = target_of(at);
         const bool is_first = tensors[at].output == 0;
-        print.add(tensor(at).name);
+        print.add(tensor(at).name.front);
+        print.add(tensor(at).name.rest);
         print.add(safetensors_name(tensor(at).dtype));
         print.add(safetensors_name(is_first ? target.stored : tensor(at).dtype));
         print.add(is_first          ? steps_text(target)
@@ -385,14 +386,12 @@ std::string Plan::hash() const {
     return hash_text(print);
 }
 
-const std::vector<Operand>& Plan::operands_of(std::uint32_t tensor) const {
-    static const std::vector<Operand> none;
-    return tensors[tensor].output == 0 ? target_of(tensor).operands.items() : none;
+std::span<const Operand> Plan::operands_of(std::uint32_t tensor) const {
+    return tensors[tensor].output == 0 ? target_of(tensor).operands : std::span<const Operand>();
 }
 
-const std::vector<Operand>& Plan::replicas_of(std::uint32_t tensor) const {
-    static const std::vector<Operand> none;
-    return tensors[tensor].output == 0 ? target_of(tensor).replicas.items() : none;
+std::span<const Operand> Plan::replicas_of(std::uint32_t tensor) const {
+    return tensors[tensor].output == 0 ? target_of(tensor).replicas : std::span<const Operand>();
 }
 
 layout::Range Plan::sources(const Slice& slice) const {

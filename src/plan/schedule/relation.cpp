@@ -177,7 +177,7 @@ std::vector<OutputMapping> relations_of(const std::vector<Target>& primary,
         }
         if (!is_there || volume != weight_volume(own[i])) {
             throw Error(ErrorCode::unsupported,
-                        "tensor " + printable(own[i].name) +
+                        "tensor " + printable(own[i].name.text()) +
                             " is made of other elements than those of the first output's tensors, "
                             "or of the same in another order",
                         "write that model by a merge of its own");

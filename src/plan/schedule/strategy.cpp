@@ -53,7 +53,7 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
         originals.emplace(std::pair(operand.term, operand.copy.dst_offset), &operand);
     }
     bool is_unlike = false;
-    std::erase_if(target.replicas.own(), [&](const Operand& replica) {
+    const auto is_equal = [&](const Operand& replica) {
         if (replica.own_type) {
             return false;
         }
@@ -66,7 +66,8 @@ bool drop_equal(Target& target, const catalogue::Records& records) {
         const auto found = a && b ? are_equal(*a, *b) : std::nullopt;
         is_unlike = is_unlike || found == false;
         return found == true;
-    });
+    };
+    target.replicas.change([&](auto& replicas) { std::erase_if(replicas, is_equal); });
     return !is_unlike;
 }
 

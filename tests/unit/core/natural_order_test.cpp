@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -12,13 +11,21 @@
 namespace shardweld {
 namespace {
 
-using Names = std::vector<std::string_view>;
+using Names = std::vector<std::string>;
 
-void expect_natural(Names names) {
+/// Whether names have a front up to their first ':' or none.
+void expect_natural(const Names& names) {
     Names expected = names;
-    std::sort(expected.begin(), expected.end(), natural_less);
-    put_in_order(names, natural_order(names));
-    EXPECT_EQ(names, expected);
+    std::ranges::sort(expected, natural_less);
+    for (const bool is_divided : {false, true}) {
+        const auto named = [&](const std::string& name) {
+            const std::size_t end = is_divided ? name.find(':') + 1 : 0;
+            return SharedName(name.substr(0, end), name.substr(end));
+        };
+        std::vector<SharedName> ordered = collect_list(names, named);
+        put_in_order(ordered, natural_order(ordered));
+        EXPECT_EQ(collect_list(ordered, &SharedName::text), expected);
+    }
 }
 
 TEST(NaturalOrder, is_that_of_whole_names) {
@@ -34,6 +41,11 @@ TEST(NaturalOrder, mixes_what_stands_behind_fronts_that_differ_in_leading_zeros)
 
 TEST(NaturalOrder, knows_names_without_a_front_among_others) {
     expect_natural({"b:1", "b", "a:2", "ab", "b1:0", "b0"});
+}
+
+TEST(NaturalOrder, goes_by_the_text_where_a_front_may_begin_another) {
+    const std::vector<SharedName> names{{"a.", "c["}, {"a.b.", "a["}, {"a.", "b/"}};
+    EXPECT_EQ(natural_order(names), (std::vector<std::size_t>{1, 2, 0}));
 }
 
 TEST(NaturalOrder, has_equal_names_side_by_side) {

@@ -14,6 +14,8 @@
 
 #include <gtest/gtest.h>
 
+#include "core/shared_list.hpp"
+#include "core/shared_string.hpp"
 #include "shardweld/error.hpp"
 #include "support/error_text.hpp"
 
@@ -24,8 +26,10 @@ struct Sample {
     std::string text;
     std::vector<std::string> list;
     std::map<int, std::unique_ptr<std::vector<int>>> map;
+    SharedList<SharedName> names;
     friend bool operator==(const Sample& a, const Sample& b) {
-        return a.text == b.text && a.list == b.list && a.map.size() == b.map.size() &&
+        return a.text == b.text && a.list == b.list && a.names == b.names &&
+               a.map.size() == b.map.size() &&
                std::ranges::equal(a.map, b.map, [](const auto& one, const auto& other) {
                    return one.first == other.first && *one.second == *other.second;
                });
@@ -39,6 +43,7 @@ Sample sample() {
         made.list.push_back("a text that does not lie in its object " + std::to_string(i));
         made.map[i] = std::make_unique<std::vector<int>>(i % 10, i);
     }
+    made.names = {SharedName("a front that does not lie in its object:", made.list.front())};
     return made;
 }
 
@@ -68,7 +73,9 @@ TEST_F(SharedHeaps, hold_all_that_a_value_points_to) {
          {static_cast<const void*>(&made), static_cast<const void*>(made.text.data()),
           static_cast<const void*>(made.list.data()), static_cast<const void*>(made.list[7].data()),
           static_cast<const void*>(made.map.at(7).get()),
-          static_cast<const void*>(made.map.at(7)->data())}) {
+          static_cast<const void*>(made.map.at(7)->data()),
+          static_cast<const void*>(made.names.data()),
+          static_cast<const void*>(made.names.front().front.data())}) {
         EXPECT_TRUE(is_in_shared_heap(part));
     }
     EXPECT_FALSE(is_in_shared_heap(std::string(100, 'x').data()));

@@ -140,13 +140,13 @@ Index count_right(const plan::Plan& plan, const Round& round) {
     Index n_elements = 0;
     for (const StoredSlice& one : round.slices) {
         const Target& target = plan.target_of(one.slice.tensor);
-        const auto id = static_cast<std::size_t>(target.name.front() - 'a');
+        const auto id = static_cast<std::size_t>(target.name.text().front() - 'a');
         for (Index at = one.slice.begin; at < one.slice.end; ++at) {
             std::uint16_t value = 0;
             std::memcpy(&value,
                         one.stored.data() + static_cast<std::size_t>(at - one.slice.begin) * 2, 2);
             EXPECT_EQ(value, Stored::element(id, at / target.shape[1], at % target.shape[1]))
-                << target.name << " " << at;
+                << target.name.text() << " " << at;
             ++n_elements;
         }
     }
@@ -214,7 +214,7 @@ TEST(Round, assembles_every_element_once_at_any_number_of_ranks) {
 
 TEST(Round, names_the_tensor_that_operands_do_not_fill) {
     Stored data = stored();
-    data.targets[1].operands.own().pop_back();
+    data.targets[1].operands.change([](auto& operands) { operands.pop_back(); });
     try {
         all_rounds(data, 2, plan::Strategy::direct);
         FAIL() << "nothing was thrown";

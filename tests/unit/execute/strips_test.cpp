@@ -45,7 +45,7 @@ void expect_whole(const plan::Plan& plan, const std::vector<plan::Slice>& slices
     std::vector<Index> done(plan.tensors.size(), 0);
     for (std::size_t i = 0; i < slices.size(); ++i) {
         const plan::Slice& slice = slices[i];
-        EXPECT_EQ(slice.begin, done[slice.tensor]) << plan.tensor(slice.tensor).name;
+        EXPECT_EQ(slice.begin, done[slice.tensor]) << plan.tensor(slice.tensor).name.text();
         done[slice.tensor] = slice.end;
         if (!plan.target_of(slice.tensor).encode || plan.is_constant(slice.tensor)) {
             continue;
@@ -59,7 +59,7 @@ void expect_whole(const plan::Plan& plan, const std::vector<plan::Slice>& slices
         }
     }
     for (std::uint32_t i = 0; i < done.size(); ++i) {
-        EXPECT_EQ(done[i], plan.tensor(i).volume()) << plan.tensor(i).name;
+        EXPECT_EQ(done[i], plan.tensor(i).volume()) << plan.tensor(i).name.text();
     }
 }
 

@@ -33,7 +33,7 @@ std::vector<std::string> work_of(const Plan& plan, int rank) {
     std::vector<std::string> work;
     for (const Slice& slice : slices_of(plan, {plan.cuts[at], plan.cuts[at + 1]})) {
         const Target& target = plan.target_of(slice.tensor);
-        std::string text = target.name + " " + std::to_string(slice.begin) + " " +
+        std::string text = target.name.text() + " " + std::to_string(slice.begin) + " " +
                            std::to_string(slice.end) + " of " +
                            std::to_string(target.replicas.size()) + ":";
         for (const Operand& operand : target.operands) {

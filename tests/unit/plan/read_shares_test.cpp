@@ -58,7 +58,7 @@ void expect_readers_see(const Plan& plan) {
             const Operand& operand = one.operands.front();
             const int reader = plan.reader_of(operand, one, static_cast<int>(owner));
             EXPECT_TRUE(plan.visibility.sees(reader, operand.file))
-                << one.name << " for rank " << owner << " by rank " << reader;
+                << one.name.text() << " for rank " << owner << " by rank " << reader;
         }
     }
 }

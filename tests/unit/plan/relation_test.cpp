@@ -37,7 +37,7 @@ void add_codes(Target target, Encoding encoding, std::vector<Target>& targets) {
     target.dtype = facts.codes;
     target.shape.own().back() = facts.code_columns(columns);
     if (target.n_made() > 1) {
-        target.beside.push_back({target.name + "_scale",
+        target.beside.push_back({target.name.text() + "_scale",
                                  DType::f32,
                                  {facts.scale_rows(rows), facts.scale_columns(columns)}});
     }
@@ -239,7 +239,7 @@ TEST_P(Outputs, NeedNoRoundForWhatIsDone) {
             });
             EXPECT_EQ(without({slice.output_begin, slice.output_begin + 1}, needless).empty(),
                       is_done)
-                << primary.tensor(slice.tensor).name;
+                << primary.tensor(slice.tensor).name.text();
         }
     }
 }
