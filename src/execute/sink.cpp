@@ -106,9 +106,7 @@ void Sink::put_cached(const io::OutputFile& file, Bytes offset, ByteView bytes) 
     // Pages that are to be used again soon are best large; where they stay, the kernel finds small
     // ones more quickly: docs/measurements/performance.md.
     const Bytes most = is_behind ? bytes.size() : kSmallWrite;
-    for (Bytes done = 0; done < bytes.size(); done += most) {
-        file.write_at(offset + done, bytes.subspan(done, std::min(most, bytes.size() - done)));
-    }
+    file.write_at(offset, bytes, most);
     if (is_behind) {
         behind_.add(file, offset, bytes.size());
     }

@@ -24,8 +24,6 @@ namespace shardweld::io {
 
 namespace {
 
-// Linux transfers at most this much in one call (write(2)).
-constexpr std::size_t kMaxWrite = 0x7ffff000;
 constexpr mode_t kMode = 0666;
 constexpr int kNew = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
 constexpr int kThere = O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC;
@@ -155,11 +153,11 @@ void OutputFile::take_turns() {
                    contains(kKinds, static_cast<std::uint64_t>(system.f_type));
 }
 
-void OutputFile::write_at(Bytes offset, ByteView data) const {
+void OutputFile::write_at(Bytes offset, ByteView data, Bytes most) const {
     file_offset(checked_add_bytes(offset, data.size(), "the end of a write"), path_);
     // Without a lock there are no turns: nothing depends on them.
     const bool has_turn = takes_turns_ && retried([&] { return ::flock(fd(), LOCK_EX); }) == 0;
-    const std::optional<Error> failure = error_of([&] { put_at(offset, data); });
+    const std::optional<Error> failure = error_of([&] { put_at(offset, data, most); });
     if (has_turn) {
         (void)::flock(fd(), LOCK_UN);
     }
@@ -168,10 +166,10 @@ void OutputFile::write_at(Bytes offset, ByteView data) const {
     }
 }
 
-void OutputFile::put_at(Bytes offset, ByteView data) const {
+void OutputFile::put_at(Bytes offset, ByteView data, Bytes most) const {
     std::size_t done = 0;
     while (done < data.size()) {
-        const std::size_t wanted = std::min(data.size() - done, kMaxWrite);
+        const std::size_t wanted = std::min<Bytes>(data.size() - done, most);
         const ssize_t put = retried([&] {
             return ::pwrite(fd(), data.data() + done, wanted, static_cast<off_t>(offset + done));
         });

@@ -14,6 +14,8 @@ class Directory;
 
 /// What direct I/O asks of addresses, offsets and sizes on all usual devices.
 inline constexpr Bytes kDirectBlock = 4096;
+/// Linux transfers at most this much in one call (write(2)).
+inline constexpr Bytes kMostOfWrite = 0x7ffff000;
 
 /// A file being written at offsets. Move-only. Must be closed by close(): the destructor closes
 /// without checking.
@@ -43,8 +45,9 @@ class OutputFile {
     /// file system that lets one write at a time: those that wait for its own lock keep a processor
     /// busy, here they sleep. All of them must ask for it.
     void take_turns();
-    /// Writes all of `data` at `offset`; ENOSPC, EDQUOT are Error(space), others Error(io).
-    void write_at(Bytes offset, ByteView data) const;
+    /// Writes all of `data` at `offset`, in one turn, by calls of at most `most` bytes; ENOSPC,
+    /// EDQUOT are Error(space), others Error(io).
+    void write_at(Bytes offset, ByteView data, Bytes most = kMostOfWrite) const;
     void sync() const;
     /// Starts bringing these written bytes to the disk and returns; may do nothing where the file
     /// system cannot.
@@ -62,7 +65,7 @@ class OutputFile {
     OutputFile(int fd, fs::path path) : fd_(fd), path_(std::move(path)) {}
     static OutputFile created(int fd, const fs::path& path);
     static OutputFile opened(int fd, const fs::path& path);
-    void put_at(Bytes offset, ByteView data) const;
+    void put_at(Bytes offset, ByteView data, Bytes most) const;
 
     Descriptor fd_;
     fs::path path_;

@@ -9,10 +9,6 @@ namespace shardweld::io {
 namespace {
 
 constexpr Bytes kMiB = Bytes{1} << 20U;
-// Large enough for the disk; the speed measured was the same from 4 to 256 MiB on the way.
-constexpr Bytes kExtent = 4 * kMiB;
-constexpr Bytes kMostOnTheWay = 32 * kMiB;
-
 // What one judgement is based on, and after how much a judgement may have become wrong.
 constexpr Bytes kFirstTrial = 32 * kMiB;
 constexpr Bytes kTrial = 64 * kMiB;
@@ -20,6 +16,12 @@ constexpr Bytes kLongTrial = 256 * kMiB;
 constexpr Bytes kTrustedFor = 8192 * kMiB;
 // Bytes per second of one rank: a page cache below is in trouble, and disks may be quicker.
 constexpr double kSlow = 0.7e9;
+
+// Large enough for the disk; the speed measured was the same from 4 to 256 MiB on the way. The
+// first trial gives nothing back: samples of it would be read from a disk that has all the rest
+// before it.
+constexpr Bytes kExtent = 4 * kMiB;
+constexpr Bytes kMostOnTheWay = 2 * kFirstTrial;
 
 }  // namespace
 

@@ -86,7 +86,7 @@ TEST(WriteBehind, leaves_nothing_in_the_page_cache) {
     OutputFile file = OutputFile::create(path);
     std::string text;
     WriteBehind behind;
-    for (int i = 0; i < 48; ++i) {
+    for (int i = 0; i < 96; ++i) {
         const std::string part(kMiB, static_cast<char>('a' + i % 26));
         file.write_at(text.size(), std::as_bytes(std::span(part)));
         behind.add(file, text.size(), part.size());
