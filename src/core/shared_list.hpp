@@ -65,7 +65,7 @@ class SharedList {
 
     /// Its items, for this list alone to change.
     [[nodiscard]] std::span<T> own() {
-        if (held_ != nullptr && held_->n_owners.load(std::memory_order_acquire) > 1) {
+        if (!empty() && held_->n_owners > 1) {
             *this = std::vector<T>(begin(), end());
         }
         return {held_ == nullptr ? nullptr : held_->items(), size()};
@@ -94,7 +94,7 @@ class SharedList {
     }
     /// Its part of the heap that it shares with its copies.
     [[nodiscard]] std::size_t held_bytes() const {
-        return held_ == nullptr ? 0 : bytes_of(held_->size) / held_->n_owners;
+        return empty() ? 0 : bytes_of(size()) / held_->n_owners;
     }
 
     friend bool operator==(const SharedList& a, const SharedList& b) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <concepts>
-#include <functional>
 #include <string>
 #include <string_view>
 #include <tuple>

@@ -18,6 +18,7 @@
 #include "app/family/vocabulary.hpp"
 #include "app/settings/job.hpp"
 #include "catalogue/catalogue.hpp"
+#include "core/names/natural_order.hpp"
 #include "core/text.hpp"
 #include "plan/bind/sorted_targets.hpp"
 #include "shardweld/error.hpp"
@@ -226,14 +227,13 @@ class AdapterBinder {
         for (plan::Target& target : adapter.targets) {
             target.name = adapters::kPrefix + target.name.text();
         }
-        std::vector<std::string> compared =
-            collect_list(adapter.same, [&](const plan::SamePair& pair) {
-                return plan::full_name(adapter.targets[pair.target]);
-            });
-        std::ranges::stable_sort(adapter.targets, natural_less, plan::full_name);
+        const auto compared = collect_list(adapter.same, [&](const plan::SamePair& pair) {
+            return adapter.targets[pair.target].name;
+        });
+        sort_naturally(adapter.targets, &plan::Target::name);
         for (const std::size_t i : indices(compared)) {
             adapter.same[i].target =
-                as_size(std::ranges::find(adapter.targets, compared[i], plan::full_name) -
+                as_size(std::ranges::find(adapter.targets, compared[i], &plan::Target::name) -
                         adapter.targets.begin());
         }
         return adapter;

@@ -10,6 +10,7 @@
 
 #include "app/family/training_form.hpp"
 #include "core/names/name_rules.hpp"
+#include "core/names/natural_order.hpp"
 #include "core/text.hpp"
 #include "layout/copy.hpp"
 #include "layout/unfold.hpp"
@@ -456,7 +457,7 @@ class PairCutter {
 
 /// Operands lead to what is stored, from what was bound whole.
 void recut_operands(const plan::Binding& whole, CutFactors& cut) {
-    std::ranges::sort(cut.targets, natural_less, plan::full_name);
+    sort_naturally(cut.targets, &plan::Target::name);
     std::vector<std::vector<std::uint32_t>> made_of;
     for (const plan::Target& target : cut.targets) {
         std::ranges::transform(target.operands, std::back_inserter(made_of.emplace_back()),

@@ -5,6 +5,7 @@
 #include <optional>
 #include <tuple>
 
+#include "core/names/natural_order.hpp"
 #include "core/text.hpp"
 #include "formats/containers/zip.hpp"
 #include "formats/shared/neighbour_names.hpp"
@@ -382,7 +383,7 @@ std::shared_ptr<const outputs::OutputFormat> TemplateForm::format(plan::Binding&
                                     is_copied(target, there)};
     }
     add_gaps(binding, image);
-    std::ranges::stable_sort(binding.targets, natural_less, plan::full_name);
+    sort_naturally(binding.targets, &plan::Target::name);
     const auto reader = std::make_shared<ImageReader>(like_);
     image.read = [reader](std::size_t at, Bytes offset, ByteSpan out) {
         reader->read(at, offset, out);

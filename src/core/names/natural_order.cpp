@@ -78,7 +78,7 @@ std::vector<std::size_t> natural_order(const Names& names) {
         for (const std::size_t end = at + n; at < end; ++at) {
             append_all(order, std::as_const(of_front.at(fronts[at])));
         }
-        std::sort(order.begin() + begin, order.end(), [&](std::size_t a, std::size_t b) {
+        std::stable_sort(order.begin() + begin, order.end(), [&](std::size_t a, std::size_t b) {
             return n == 1 ? ranks[a] < ranks[b] : natural_less(names[a].text(), names[b].text());
         });
     }

@@ -11,7 +11,8 @@
 namespace shardweld {
 
 /// The places of the names in natural order (natural_less) of their texts. A front, a file mostly,
-/// is compared with others once for all names that have it, and so is a rest.
+/// is compared with others once for all names that have it, and so is a rest. Equal names stay in
+/// their order.
 std::vector<std::size_t> natural_order(const std::vector<SharedName>& names);
 
 /// Brings things into an order of their places, one after the other where they are: a second list
@@ -31,6 +32,12 @@ void put_in_order(std::vector<Thing>& things, std::vector<std::size_t> order) {
         order[at] = at;
         things[at] = std::move(first);
     }
+}
+
+/// Brings things into the natural order of their names; what has one name stays in its order.
+template <typename Thing, typename Name>
+void sort_naturally(std::vector<Thing>& things, const Name& name_of) {
+    put_in_order(things, natural_order(collect_list(things, name_of)));
 }
 
 }  // namespace shardweld

@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "core/names/natural_order.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -140,7 +141,7 @@ void untie(MixInput& input, const std::set<std::string>& of_any) {
         }
     }
     append_all(targets, std::move(copies));
-    std::ranges::sort(targets, natural_less, full_name);
+    sort_naturally(targets, &Target::name);
 }
 
 void untie_all(std::vector<MixInput>& inputs) {

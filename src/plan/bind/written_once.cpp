@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "core/dtype.hpp"
+#include "core/names/natural_order.hpp"
 #include "core/text.hpp"
 #include "shardweld/error.hpp"
 
@@ -53,8 +54,7 @@ void drop(const std::set<std::size_t>& taken, Binding& binding) {
             order.push_back(i);
         }
     }
-    std::ranges::stable_sort(order, natural_less,
-                             [&](std::size_t i) { return full_name(binding.targets[i]); });
+    sort_naturally(order, [&](std::size_t i) { return binding.targets[i].name; });
     std::vector<std::size_t> place(binding.targets.size());
     std::vector<Target> targets;
     targets.reserve(order.size());
