@@ -21,6 +21,7 @@ namespace shardweld {
 /// pointer; an empty one nothing else. Copies may be read, copied and destroyed by several threads
 /// at once.
 template <typename T>
+// NOLINTNEXTLINE(cppcoreguidelines-special-member-functions): one assignment copies and moves
 class SharedList {
   public:
     using value_type = T;

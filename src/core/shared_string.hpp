@@ -19,8 +19,8 @@ class SharedString : public SharedList<char> {
   public:
     SharedString() = default;
     template <typename Text>
-    requires std::convertible_to<const Text&, std::string_view> SharedString(
-        const Text& text) {  // NOLINT(google-explicit-constructor): it is a text
+    // NOLINTNEXTLINE(google-explicit-constructor): it is a text
+    requires std::convertible_to<const Text&, std::string_view> SharedString(const Text& text) {
         const std::string_view own = text;
         SharedList::operator=(std::vector<char>(own.begin(), own.end()));
     }
@@ -32,7 +32,7 @@ class SharedString : public SharedList<char> {
     }
 
     friend bool operator==(const SharedString& a, const SharedString& b) {
-        return std::string_view(a) == std::string_view(b);
+        return std::ranges::equal(a, b);
     }
 };
 
@@ -43,7 +43,7 @@ using RecentStrings = std::vector<SharedString>;
 inline SharedString shared_among(RecentStrings& recent, std::string_view text) {
     recent.resize(std::size_t{1} << 15U);
     SharedString& slot = recent[std::hash<std::string_view>()(text) % recent.size()];
-    if (std::string_view(slot) != text) {
+    if (!std::ranges::equal(slot, text)) {
         slot = text;
     }
     return slot;
@@ -62,8 +62,9 @@ struct SharedName {
         : front(std::move(first)), rest(std::move(last)) {}
     /// Without a front.
     template <typename Text>
+    // NOLINTNEXTLINE(google-explicit-constructor): it is a text
     requires std::convertible_to<const Text&, std::string_view> SharedName(const Text& text)
-        : rest(text) {}  // NOLINT(google-explicit-constructor)
+        : rest(text) {}
 
     [[nodiscard]] std::string text() const { return front.text().append(rest); }
     operator std::string() const { return text(); }  // NOLINT(google-explicit-constructor)

@@ -65,10 +65,7 @@ std::vector<std::size_t> natural_order(const Names& names) {
     for (const std::size_t i : indices(names)) {
         of_front[names[i].front].push_back(i);
     }
-    std::vector<std::string_view> fronts;
-    for (const auto& [front, places] : of_front) {
-        fronts.push_back(front);
-    }
+    auto fronts = collect_list(of_front, [](const auto& one) { return one.first; });
     std::ranges::sort(fronts, natural_less);
     Places order;
     order.reserve(names.size());
