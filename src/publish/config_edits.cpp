@@ -248,8 +248,9 @@ Facts facts_of(const plan::Targets& targets, const std::set<std::string>& logica
             facts.is_quantised = facts.is_quantised || is_codes(one.name, one.dtype, one.shape);
         }
         if (!target.is_copy) {
-            facts.predicts = facts.predicts || predicts_further_tokens(target.name.text());
-            facts.last_layer = std::max(facts.last_layer, stack_layer_of(target.name.text()));
+            const std::string name = target.name;
+            facts.predicts = facts.predicts || predicts_further_tokens(name);
+            facts.last_layer = std::max(facts.last_layer, stack_layer_of(name));
         }
         if (target.name == "score.weight" && !target.shape.empty()) {
             facts.labels = target.shape.front();

@@ -34,7 +34,8 @@ void put_in_order(std::vector<Thing>& things, std::vector<std::size_t> order) {
     }
 }
 
-/// Brings things into the natural order of their names; what has one name stays in its order.
+/// Brings things into the natural order of their names; things of equal names stay in
+/// their order.
 template <typename Thing, typename Name>
 void sort_naturally(std::vector<Thing>& things, const Name& name_of) {
     put_in_order(things, natural_order(collect_list(things, name_of)));

@@ -167,9 +167,10 @@ class WeightQuantiser {
 
     /// Notes a matrix that stays as it is: servers have to be told.
     void keep(const Target& target) {
-        const bool is_matrix = target.shape.size() >= 2 && target.name.text().ends_with(".weight");
+        const std::string name = target.name;
+        const bool is_matrix = target.shape.size() >= 2 && name.ends_with(".weight");
         if (target.file.empty() && (is_matrix || linear(target) != nullptr)) {
-            result_.kept.push_back(target.name.text().substr(0, target.name.text().rfind('.')));
+            result_.kept.push_back(name.substr(0, name.rfind('.')));
         }
     }
 

@@ -64,10 +64,11 @@ Quantisation quantise_ggml(std::vector<Target>& targets, const Model& model, Enc
     for (Target& target : targets) {
         require_floats(target);
         Encoding type = encoding;
-        if (target.shape.size() <= 1 || target.name.text().ends_with("_norm.weight") ||
-            !target.name.text().ends_with(".weight") || kept.contains(target.name.text())) {
+        const std::string name = target.name;
+        if (target.shape.size() <= 1 || name.ends_with("_norm.weight") ||
+            !name.ends_with(".weight") || kept.contains(name)) {
             type = ggml_type_of(DType::f32).value();
-        } else if (is_ignored(target.name)) {
+        } else if (is_ignored(name)) {
             type = ggml_type_of(target.dtype).value();
         } else if (target.shape.back() % facts_of(encoding).tile_columns != 0) {
             type = ggml_type_of(DType::f16).value();
