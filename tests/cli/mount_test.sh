@@ -15,7 +15,7 @@ take_away() {
         umount -l "$point" 2>/dev/null || fusermount3 -uz "$point"
     done
 }
-trap 'take_away; rm -rf "$WORK" "$WORK.pycache"' EXIT
+trap 'take_away; rm -rf "${OWN[@]}"' EXIT
 
 if [[ ! -e "$(dirname "$SHARDWELD")/../libexec/shardweld/shardweld-mount" ]]; then
     echo "SKIPPED: built without libfuse3"
