@@ -67,8 +67,6 @@ class Error : public std::exception {
 
     /// Adds where it happened, e.g. "file mp_rank_00/model_optim_rng.pt"; returns *this to rethrow.
     Error& add_context(std::string where);
-    /// Adds what is there and what was to be there, as one more "where".
-    Error& add_found(const std::string& found, const std::string& expected);
     Error& set_hint(std::string hint);
     Error& set_detail(std::string detail);
 

@@ -83,10 +83,6 @@ Error& Error::add_context(std::string where) {
     return *this;
 }
 
-Error& Error::add_found(const std::string& found, const std::string& expected) {
-    return add_context("found " + found + ", expected " + expected);
-}
-
 Error& Error::set_hint(std::string hint) {
     hint_ = std::move(hint);
     return *this;

@@ -125,6 +125,12 @@ std::string reason_in(std::string_view what) {
     return std::string(name == what.npos ? what : what.substr(name + 2));
 }
 
+std::string json_string(std::string_view text) {
+    const bool is_plain = std::ranges::all_of(
+        text, [](char c) { return c >= ' ' && c <= '~' && c != '"' && c != '\\'; });
+    return is_plain ? '"' + std::string(text) + '"' : nlohmann::json(text).dump();
+}
+
 std::string without_nonfinite(std::string_view text) {
     std::string out(text);
     if (may_hold_stand_ins(text)) {

@@ -57,6 +57,9 @@ std::optional<JsonFault> fault_of_bytes(std::string_view text);
 /// begins with.
 std::string reason_in(std::string_view what);
 
+/// The text, which is UTF-8, in quotes.
+std::string json_string(std::string_view text);
+
 // Compiled once, for nlohmann::json and ordered_json: each unit that has the parser made for itself
 // takes some seconds longer.
 

@@ -66,7 +66,11 @@ struct SharedName {
     requires std::convertible_to<const Text&, std::string_view> SharedName(const Text& text)
         : rest(text) {}
 
-    [[nodiscard]] std::string text() const { return front.text().append(rest); }
+    [[nodiscard]] std::string text() const {
+        std::string memory;
+        memory.reserve(front.size() + rest.size());
+        return memory.append(front).append(rest);
+    }
     operator std::string() const { return text(); }  // NOLINT(google-explicit-constructor)
     [[nodiscard]] bool empty() const { return front.empty() && rest.empty(); }
     /// Its part of the heap that it shares with others.

@@ -1,12 +1,10 @@
 #include "output_file.hpp"
 
-#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <limits>
 
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
@@ -19,6 +17,7 @@
 #include "directory.hpp"
 #include "errno.hpp"
 #include "extents.hpp"
+#include "stamp.hpp"
 
 namespace shardweld::io {
 
@@ -145,12 +144,9 @@ void OutputFile::reserve(Bytes size) {
 }
 
 void OutputFile::take_turns() {
-    constexpr std::array<std::uint64_t, 6> kKinds = {EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,
-                                                     BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
-                                                     TMPFS_MAGIC,       OVERLAYFS_SUPER_MAGIC};
     struct statfs system {};
     takes_turns_ = retried([&] { return ::fstatfs(fd(), &system); }) == 0 &&
-                   contains(kKinds, static_cast<std::uint64_t>(system.f_type));
+                   is_local(static_cast<std::uint64_t>(system.f_type));
 }
 
 void OutputFile::write_at(Bytes offset, ByteView data, Bytes most) const {

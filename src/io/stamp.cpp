@@ -57,12 +57,18 @@ const char* difference_of(const FileStamp& then, const FileStamp& now) {
                                                  : "its change time changed";
 }
 
+bool is_local(std::uint64_t kind) {
+    constexpr std::array<std::uint64_t, 6> kLocal = {EXT4_SUPER_MAGIC,  XFS_SUPER_MAGIC,
+                                                     BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
+                                                     TMPFS_MAGIC,       OVERLAYFS_SUPER_MAGIC};
+    return contains(kLocal, kind);
+}
+
 bool keeps_numbers(std::uint64_t kind) {
     // Those that linux/magic.h lacks: Linux's fs/{xfs,zfs,gfs2,bcachefs}, Lustre's
     // lustre_user.h, GPFS's gpfs.h, BeeGFS's client.
-    constexpr std::array<std::uint64_t, 16> kKeeping = {
-        EXT4_SUPER_MAGIC, XFS_SUPER_MAGIC,       BTRFS_SUPER_MAGIC, F2FS_SUPER_MAGIC,
-        TMPFS_MAGIC,      OVERLAYFS_SUPER_MAGIC, NFS_SUPER_MAGIC,   OCFS2_SUPER_MAGIC,
+    constexpr std::array<std::uint64_t, 10> kKeeping = {
+        NFS_SUPER_MAGIC, OCFS2_SUPER_MAGIC,
         0x00c36400,  // CephFS
         0x2fc12fc1,  // ZFS
         0x01161970,  // GFS2
@@ -72,7 +78,7 @@ bool keeps_numbers(std::uint64_t kind) {
         0x19830326,  // BeeGFS
         0x858458f6,  // ramfs
     };
-    return contains(kKeeping, kind);
+    return is_local(kind) || contains(kKeeping, kind);
 }
 
 }  // namespace shardweld::io

@@ -30,7 +30,10 @@ FileStamp stamp_of(const struct stat& status, int fd);
 /// Requires different stamps.
 const char* difference_of(const FileStamp& then, const FileStamp& now);
 
-/// Whether a file system of this kind (statfs(2)'s f_type) keeps numbers and times of change: the
+/// Whether a file system of this kind (statfs(2)'s f_type) is one of the usual local ones.
+bool is_local(std::uint64_t kind);
+
+/// Whether a file system of this kind keeps numbers and times of change: the
 /// usual local ones, and NFS, Lustre, GPFS, CephFS, BeeGFS, OCFS2 and GFS2.
 bool keeps_numbers(std::uint64_t kind);
 

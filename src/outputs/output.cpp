@@ -2,17 +2,14 @@
 
 #include <algorithm>
 
-#include <nlohmann/json.hpp>
-
 #include "core/in_context.hpp"
+#include "core/json.hpp"
 #include "core/lists.hpp"
 #include "core/text.hpp"
 
 namespace shardweld::outputs {
 
 namespace {
-
-using nlohmann::ordered_json;
 
 constexpr const char* kSize = "its size";
 
@@ -53,8 +50,8 @@ std::string index_text(const OutputTensors& tensors, const Placement& placement)
         "{\n  \"metadata\": {\n    \"total_size\": " + std::to_string(placement.tensor_bytes) +
         "\n  },\n  \"weight_map\": {";
     for (const std::size_t i : indices(tensors)) {
-        text += (i == 0 ? "\n    " : ",\n    ") + ordered_json(tensors[i].name.text()).dump() +
-                ": " + ordered_json(placement.files[placement.slots[i].file].name).dump();
+        text += (i == 0 ? "\n    " : ",\n    ") + json_string(tensors[i].name.text()) + ": " +
+                json_string(placement.files[placement.slots[i].file].name);
     }
     return text + "\n  }\n}\n";
 }

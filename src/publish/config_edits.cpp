@@ -175,7 +175,7 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
 
 }  // namespace
 
-bool is_codes(const std::string& name, DType dtype, std::span<const Index> shape) {
+bool is_codes(std::string_view name, DType dtype, std::span<const Index> shape) {
     if (is_eight_bit_float(dtype) || is_float(dtype) || dtype == DType::boolean) {
         return is_eight_bit_float(dtype);
     }
@@ -245,14 +245,15 @@ Facts facts_of(const plan::Targets& targets, const std::set<std::string>& logica
         }
         for (std::uint32_t at = 0; at < target.n_outputs(); ++at) {
             const plan::WrittenTensor& one = target.output(at);
-            facts.is_quantised = facts.is_quantised || is_codes(one.name, one.dtype, one.shape);
+            facts.is_quantised =
+                facts.is_quantised || is_codes(one.name.text(), one.dtype, one.shape);
         }
+        const std::string name = target.name;
         if (!target.is_copy) {
-            const std::string name = target.name;
             facts.predicts = facts.predicts || predicts_further_tokens(name);
             facts.last_layer = std::max(facts.last_layer, stack_layer_of(name));
         }
-        if (target.name == "score.weight" && !target.shape.empty()) {
+        if (name == "score.weight" && !target.shape.empty()) {
             facts.labels = target.shape.front();
         }
     }

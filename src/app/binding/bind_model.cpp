@@ -38,10 +38,9 @@ using plan::Targets;
 /// Towers that a recipe passes on, or that a family without one has.
 void look_at_towers(const models::Config& config, const Targets& targets, Warnings& out) {
     for (const Tower& tower : kTowers) {
-        const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
-            return belongs_to(tower, target.name.text());
-        });
-        if (!is_there && !config.keys(tower.field).empty()) {
+        const bool is_promised = !config.keys(tower.field).empty();
+        const auto is_of_it = [&](std::string_view name) { return belongs_to(tower, name); };
+        if (is_promised && std::ranges::none_of(targets, is_of_it, plan::full_name)) {
             out.push_back(
                 {"tower_missing", "",
                  "config.json describes the model's " + std::string(tower.name) + " (" +
@@ -71,7 +70,7 @@ void look_at_experts(const models::Config& config, const Targets& targets, Warni
     constexpr std::array kFields = {"num_experts", "num_local_experts", "n_routed_experts",
                                     "moe_num_experts"};
     const bool is_there = std::ranges::any_of(
-        targets, [](const plan::Target& target) { return has_part(target.name.text(), "expert"); });
+        targets, [](std::string_view name) { return has_part(name, "expert"); }, plan::full_name);
     for (const char* field : kFields) {
         const Index experts = is_there ? 0 : config.integer(field).value_or(0);
         if (experts > 1) {
@@ -106,10 +105,12 @@ void look_at_head(const HeldModel& prepared, const Targets& targets, Warnings& o
     if (!classifies && (!name.ends_with("ForCausalLM") || is_tied)) {
         return;
     }
-    const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
-        const bool is_languages = has_part(target.name.text(), "lm_head");
-        return could_be_head(target.name.text()) && !(classifies && is_languages);
-    });
+    const bool is_there = std::ranges::any_of(
+        targets,
+        [&](std::string_view own) {
+            return could_be_head(own) && !(classifies && has_part(own, "lm_head"));
+        },
+        plan::full_name);
     if (!is_there) {
         out.push_back(
             {"head_missing", "",
@@ -123,10 +124,9 @@ void look_at_head(const HeldModel& prepared, const Targets& targets, Warnings& o
 /// Optional weights that a field of config.json promises, where no recipe asks for them.
 void look_at_optional(const models::Config& config, const Targets& targets, Warnings& out) {
     for (const std::string_view field : known_words("field that promises weights")) {
-        const bool is_there = std::ranges::any_of(targets, [&](const plan::Target& target) {
-            return is_known_as(target.name.text(), field);
-        });
-        if (!is_there && config.integer(field).value_or(0) == 1) {
+        const bool is_promised = config.integer(field).value_or(0) == 1;
+        const auto is_one = [&](std::string_view name) { return is_known_as(name, field); };
+        if (is_promised && std::ranges::none_of(targets, is_one, plan::full_name)) {
             out.push_back({"optional_missing", "",
                            "config.json says " + std::string(field) +
                                ", but no tensor that belongs to it is stored"});

@@ -97,7 +97,7 @@ std::optional<Bytes> find_end(RangeReader& reader, Bytes span) {
 }
 
 Bytes locate_end(RangeReader& reader) {
-    constexpr Bytes kUsual = 2048;
+    constexpr Bytes kUsual = 1024;  // EdgeReads have no more
     if (reader.length() < kEndBytes) {
         fail_zip("the file is truncated: " + std::to_string(reader.length()) +
                  " bytes cannot hold an archive");

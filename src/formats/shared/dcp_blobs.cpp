@@ -30,6 +30,7 @@ namespace {
 // A piece to be located: in files[slot], to be put at pieces[position].
 struct PieceInFile {
     std::size_t slot;
+    Bytes base;
     std::size_t position;
     const Tensor* tensor;
 };
@@ -211,14 +212,14 @@ std::vector<PieceInFile> pieces_by_file(const Catalogue& catalogue, Resolution& 
     catalogue::each_tensor(catalogue, [&](const Tensor& tensor) {
         for (const Piece& piece : tensor.pieces) {
             if (!piece.located && slots.at(piece.file) != kNotOurs) {
-                wanted.push_back({slots[piece.file], out.pieces.size(), &tensor});
+                wanted.push_back({slots[piece.file], piece.base, out.pieces.size(), &tensor});
                 out.pieces.push_back(piece);
             }
         }
     });
     // File by file, front to back.
-    std::ranges::sort(wanted, {}, [&](const PieceInFile& one) {
-        return std::tuple(one.slot, out.pieces[one.position].base, one.position);
+    std::ranges::sort(wanted, {}, [](const PieceInFile& one) {
+        return std::tuple(one.slot, one.base, one.position);
     });
     return wanted;
 }

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "core/json.hpp"
+#include "core/lists.hpp"
 #include "core/text.hpp"
 #include "outputs/format.hpp"
 #include "outputs/little_endian.hpp"
@@ -19,8 +19,6 @@ namespace {
 /// safetensors 0.8, tensor.rs: MAX_HEADER_SIZE, N_LEN.
 inline constexpr Bytes kMaxHeader = 100'000'000;
 inline constexpr Bytes kLengthField = 8;
-
-using nlohmann::ordered_json;
 
 constexpr Bytes kDataAlignment = 4096;
 
@@ -48,19 +46,17 @@ void require_header_name(std::string_view name) {
 /// The length field and JSON of a file whose tensors lie in the given order, padded with spaces so
 /// that data begins at a multiple of 4096. Error(unsupported) for more than 100 MB.
 std::string header_of(const OutputTensors& tensors, const std::vector<std::uint32_t>& order) {
-    ordered_json json = ordered_json::object();
-    json[kMetadata] = {{"format", "pt"}};
+    // Written by hand: a JSON object that keeps its order looks each new key up in all earlier
+    // ones.
+    std::string text = "{" + json_string(kMetadata) + R"(:{"format":"pt"})";
     Bytes offset = 0;
-    // Written by hand below the metadata: ordered_json looks every new key up in all earlier ones.
-    std::string text = json.dump();
-    text.pop_back();
     for (const std::uint32_t i : order) {
         const OutputTensor& tensor = tensors[i];
         const Bytes end = checked_add_bytes(offset, tensor.bytes(), "an output file");
-        text += "," + ordered_json(tensor.name.text()).dump() + R"(:{"dtype":")" +
-                safetensors_name(tensor.dtype) + R"(","shape":)" +
-                ordered_json(tensor.shape).dump() + R"(,"data_offsets":[)" +
-                std::to_string(offset) + "," + std::to_string(end) + "]}";
+        text += "," + json_string(tensor.name.text()) + R"(:{"dtype":")" +
+                safetensors_name(tensor.dtype) + R"(","shape":[)" +
+                joined(tensor.shape, ",", [](Index n) { return std::to_string(n); }) +
+                R"(],"data_offsets":[)" + std::to_string(offset) + "," + std::to_string(end) + "]}";
         offset = end;
     }
     text += "}";

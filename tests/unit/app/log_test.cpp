@@ -24,7 +24,7 @@ TEST(Log, writes_up_to_its_level_and_names_warnings_and_errors) {
 TEST(Log, tells_an_error_in_its_parts) {
     const Error error = Error(ErrorCode::mismatch, "two copies differ", "copy them again")
                             .add_context("tensor x")
-                            .add_found("3 bytes", "4 bytes")
+                            .add_context("found 3 bytes, expected 4 bytes")
                             .set_detail("llama.recipe:24");
     std::ostringstream out;
     Log(out, LogLevel::info, true).error(error);

@@ -14,7 +14,7 @@ TEST(Error, ContextIsListedInTheOrderOfAdding) {
 
 TEST(Error, HasThreePartsAndADetail) {
     const Error error = Error(ErrorCode::corrupt, "cut short", "copy it again")
-                            .add_found("3 bytes", "4 bytes")
+                            .add_context("found 3 bytes, expected 4 bytes")
                             .set_detail("line 3");
     EXPECT_STREQ(error.what(), "cut short");
     EXPECT_EQ(error.full_text(), "cut short [found 3 bytes, expected 4 bytes]; copy it again");
