@@ -1,6 +1,5 @@
 """An average of checkpoints of several formats beside plain parallel reading of the same files. Knows their command lines and
 reports."""
-import json
 import os
 
 import merging
@@ -25,23 +24,18 @@ def _make(place, gb, parent):
         process.run([place.program("make_checkpoint"), "--format", layout, *model.made_with(), os.path.join(parent, str(seed))], place.log)
 
 
-def _report_in(path):
-    with open(path, encoding="utf-8") as file:
-        return json.load(file)
-
-
 def record(place, gb, ranks, cache, n_pairs):
     """The merge's speed counts the bytes that it reads, from the first file made to the model published."""
     parent = place.made(f"average-{len(LAYOUTS)}x{gb:g}gb", lambda path: _make(place, gb, path))
     inputs = page_cache.files_below(parent)
-    merged, report = (os.path.join(place.work, name) for name in ("merged", "report.json"))
+    merged = os.path.join(place.work, "merged")
     checkpoints = [os.path.join(parent, str(seed), "source") for seed in range(len(LAYOUTS))]
     merge = [place.program("shardweld"), "merge", "--average", *checkpoints, "--target_dir", merged, "--hf_config", os.path.join(parent, "0/hf"),
-             "--strategy", "direct", "--no_fsync", "--report", report, "-q"]
+             "--strategy", "direct", "--no_fsync", "--report", place.report, "-q"]
 
     def run_merge(sampled):
         taken = process.run([*mpirun(ranks), *merge], place.log, sampled)
-        said = _report_in(report)
+        said = place.take_report()
         names = [phase["name"] for phase in said["phases"]]
         moving = said["phases"][names.index("create"):names.index("publish") + 1]
         read_gb = sum(rank["bytes_read"] for rank in said["ranks"]) / 1e9

@@ -1,5 +1,4 @@
 """The sides of a merge's pairs: the merge, `cp -r` and plain parallel copying. Knows their command lines and reports."""
-import json
 import os
 from dataclasses import dataclass
 
@@ -26,9 +25,9 @@ class Case:
         return ["--no_fsync"] if self.fsync == "no" else []
 
 
-def merge_command(place, model, checkpoint, target, strategy, report):
+def merge_command(place, model, checkpoint, target, strategy):
     return [place.program("shardweld"), "merge", *model.merged_with(), "--local_dir", f"{checkpoint}/source", "--hf_config", f"{checkpoint}/hf",
-            "--target_dir", target, "--strategy", strategy, "--report", report, "-q"]
+            "--target_dir", target, "--strategy", strategy, "--report", place.report, "-q"]
 
 
 def totals_of(report):
@@ -65,11 +64,9 @@ class Merging:
                           lambda: self.place.check_values(merged, self.case.model))
 
     def _run_merge(self, strategy, merged, sampled):
-        path = os.path.join(self.place.work, "report.json")
-        command = merge_command(self.place, self.case.model, self.checkpoint, merged, strategy, path)
+        command = merge_command(self.place, self.case.model, self.checkpoint, merged, strategy)
         taken = process.run(self.launch([*command, *self.case.no_fsync()]), self.place.log, sampled)
-        with open(path, encoding="utf-8") as file:
-            report = json.load(file)
+        report = self.place.take_report()
         self._check(report, strategy)
         self.reports[strategy] = report
         totals = totals_of(report)

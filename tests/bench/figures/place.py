@@ -1,4 +1,5 @@
 """Where a bench works and with which programs; makes checkpoints once and keeps them. Knows make_checkpoint; nothing of pairs."""
+import json
 import os
 import shutil
 import subprocess
@@ -48,6 +49,7 @@ class Place:
                 raise Failed(f"{self.program(name)} is missing: build it first (--bin DIR)")
         self.work = tempfile.mkdtemp(prefix="run.", dir=self.directory)
         self.log = os.path.join(self.work, "log")
+        self.report = os.path.join(self.work, "report.json")
 
     def __enter__(self):
         return self
@@ -57,6 +59,13 @@ class Place:
 
     def program(self, name):
         return os.path.join(self._programs, name)
+
+    def take_report(self):
+        """What the report of a run says. Its file goes: removing the report of the run before is no part of the next one."""
+        with open(self.report, encoding="utf-8") as file:
+            said = json.load(file)
+        os.remove(self.report)
+        return said
 
     def version(self):
         """Version and git revision of the program under test."""

@@ -2,7 +2,6 @@
 of the same weights or converter of the same states (peer_program.py, states_program.py). Knows their command lines and reports; nothing of what is in
 the files."""
 import filecmp
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -70,11 +69,9 @@ class Reshaping:
         return merging.figures(process.run(["cp", "-r", self.source, self.copied], self.place.log, sampled))
 
     def _run_reshape(self, sampled):
-        path = os.path.join(self.place.work, "report.json")
         taken = process.run([*mpirun(RANKS), self.place.program("shardweld"), "reshape", "--local_dir", self.source, "--hf_config", self.hf, "--target_dir", self.target,
-                             "--to", self.route.to, *self.options, "--no_fsync", "--report", path, "-q"], self.place.log, sampled)
-        with open(path, encoding="utf-8") as file:
-            return merging.figures(taken, {"gbs": merging.speed_of(json.load(file))})
+                             "--to", self.route.to, *self.options, "--no_fsync", "--report", self.place.report, "-q"], self.place.log, sampled)
+        return merging.figures(taken, {"gbs": merging.speed_of(self.place.take_report())})
 
     def _run_peer(self, sampled):
         taken = process.run([self.python, os.path.join(_HERE, self.route.program), self.route.peer, self.source, self.hf, self.target], self.place.log, sampled)

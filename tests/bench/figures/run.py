@@ -47,7 +47,7 @@ kinds:
   large   one run of a real checkpoint (--gb: 40, three times as much on the disk), cold and synced, on one host and on two that are namespaces (root)
 
 Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, file systems are synced, the machine rests for
-4 s and the input is brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs are removed. With fsync a merge syncs what it
+4 s and the input is brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs and reports are removed. With fsync a merge syncs what it
 writes, `cp -r` is followed by sync of its files and directories, plain copying syncs each file. The first run of each side is not timed: its memory is sampled
 (anonymous and shared memory of all its processes together, every 5 ms) and its output is compared with the values it must have. CPU seconds are user
 and system time of all processes, from wait4(2).

@@ -1,5 +1,4 @@
 """Cases about what a merge needs beside its bytes: the time of a launch and the memory of ever larger models."""
-import json
 import os
 import shutil
 
@@ -23,9 +22,13 @@ def launch_record(place, ranks, n_pairs):
     model = Model("legacy", "bf16", TINY_GB)
     checkpoint = place.checkpoint(model)
     target = os.path.join(place.work, "merged")
-    command = merging.merge_command(place, model, checkpoint, target, "auto", os.path.join(place.work, "report.json"))
-    side = pairs.Side("merge", lambda sampled: merging.figures(process.run([*mpirun(ranks), *command], place.log, sampled)), (target,),
-                      lambda: place.check_values(target, model))
+    command = merging.merge_command(place, model, checkpoint, target, "auto")
+
+    def run(sampled):
+        taken = process.run([*mpirun(ranks), *command], place.log, sampled)
+        place.take_report()
+        return merging.figures(taken)
+    side = pairs.Side("merge", run, (target,), lambda: place.check_values(target, model))
     pairs.measure([side], n_pairs, place.inputs(checkpoint), "warm")
     return dict(launch_key(ranks), pairs=n_pairs, peak_bytes=side.peak_bytes, samples={"merge": side.samples})
 
@@ -40,8 +43,8 @@ def memory_record(place, how, gb, layout):
     ranks = {"tp": 8, "pp": 128} if gb > MANY_FILES_GB else {}
     model, key = Model(layout, "bf16", gb, sparse=True, **ranks), memory_key(how, gb, layout)
     checkpoint = place.checkpoint(model)
-    target, report = os.path.join(place.work, "merged"), os.path.join(place.work, "report.json")
-    command = merging.merge_command(place, model, checkpoint, target, "direct", report)
+    target = os.path.join(place.work, "merged")
+    command = merging.merge_command(place, model, checkpoint, target, "direct")
     if how == "test":
         synthetic.write_holes(target, synthetic.planned_tensors(place, model, checkpoint), f"{checkpoint}/hf/config.json")
         command[1], command[command.index("--target_dir")] = "test", "--test_hf_dir"
@@ -53,7 +56,6 @@ def memory_record(place, how, gb, layout):
     finally:
         shutil.rmtree(target, ignore_errors=True)
         place.forget(model)
-    with open(report, encoding="utf-8") as file:
-        said = json.load(file)
+    said = place.take_report()
     return dict(key, pairs=1, peak_bytes=taken.peak_bytes, own_peak_bytes=sum(rank["peak_bytes"] for rank in said["ranks"]),
                 metadata_bytes=said["plan"]["metadata_bytes"], limit_bytes=LIMIT, wall_s=taken.wall_s, cpu_s=taken.cpu_s, samples={})
