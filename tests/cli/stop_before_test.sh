@@ -18,8 +18,8 @@ for ranks in 0 3; do
     expect_nothing_left
 done
 # It comes while tensors move; by Slurm's variable, or by what squeue says.
-slower=(--no_fsync --bw_limit 30MB) # longer than the seconds that are left
-merge_of big 2 "${slower[@]}" --stop_before 57s
+slower=(--no_fsync --bw_limit 30MB) # longer than the three or four seconds that are left
+merge_of big 2 "${slower[@]}" --stop_before 56s
 SLURM_JOB_END_TIME=$(($(date +%s) + 60)) expect_code 11 "${command[@]}"
 expect_text "stopped before the job ends"
 merge_of big 2 --no_fsync
@@ -27,7 +27,7 @@ resumed 3
 mkdir "$WORK/bin"
 printf '#!/bin/sh\n[ "$*" = "-h -j 77 -o %%e" ] && date -d "+60 seconds" +%%Y-%%m-%%dT%%H:%%M:%%S\n' >"$WORK/bin/squeue"
 chmod +x "$WORK/bin/squeue"
-merge_of big 0 "${slower[@]}" --stop_before 58s
+merge_of big 0 "${slower[@]}" --stop_before 56s
 SLURM_JOB_ID=77 PATH="$WORK/bin:$PATH" expect_code 11 "${command[@]}"
 merge_of big 0 --no_fsync
 resumed 3
