@@ -67,9 +67,9 @@ struct SharedName {
         : rest(text) {}
 
     [[nodiscard]] std::string text() const {
-        std::string memory;
-        memory.reserve(front.size() + rest.size());
-        return memory.append(front).append(rest);
+        std::string whole;
+        whole.reserve(front.size() + rest.size());
+        return whole.append(front).append(rest);
     }
     operator std::string() const { return text(); }  // NOLINT(google-explicit-constructor)
     [[nodiscard]] bool empty() const { return front.empty() && rest.empty(); }

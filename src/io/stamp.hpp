@@ -33,8 +33,8 @@ const char* difference_of(const FileStamp& then, const FileStamp& now);
 /// Whether a file system of this kind (statfs(2)'s f_type) is one of the usual local ones.
 bool is_local(std::uint64_t kind);
 
-/// Whether a file system of this kind keeps numbers and times of change: the
-/// usual local ones, and NFS, Lustre, GPFS, CephFS, BeeGFS, OCFS2 and GFS2.
+/// Whether a file system of this kind keeps numbers and times of change: the usual local ones, and
+/// NFS, Lustre, GPFS, CephFS, BeeGFS, OCFS2 and GFS2.
 bool keeps_numbers(std::uint64_t kind);
 
 }  // namespace shardweld::io

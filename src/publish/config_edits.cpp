@@ -40,12 +40,12 @@ void edit_dtype(models::Config& config, DType dtype) {
     for (const char* key : kDtypeKeys) {
         const auto stated = config.text(key);
         if (stated && *stated != name) {
-            config.set(key, ordered_json(name).dump());
+            config.set(key, json_string(name));
         }
         is_stated = is_stated || stated.has_value();
     }
     if (!is_stated) {
-        config.set("torch_dtype", ordered_json(name).dump());
+        config.set("torch_dtype", json_string(name));
     }
 }
 
@@ -175,7 +175,7 @@ void apply(models::Config& config, const models::ConfigEdit& edit,
 
 }  // namespace
 
-bool is_codes(std::string_view name, DType dtype, std::span<const Index> shape) {
+bool is_codes(const std::string& name, DType dtype, std::span<const Index> shape) {
     if (is_eight_bit_float(dtype) || is_float(dtype) || dtype == DType::boolean) {
         return is_eight_bit_float(dtype);
     }
@@ -245,8 +245,7 @@ Facts facts_of(const plan::Targets& targets, const std::set<std::string>& logica
         }
         for (std::uint32_t at = 0; at < target.n_outputs(); ++at) {
             const plan::WrittenTensor& one = target.output(at);
-            facts.is_quantised =
-                facts.is_quantised || is_codes(one.name.text(), one.dtype, one.shape);
+            facts.is_quantised = facts.is_quantised || is_codes(one.name, one.dtype, one.shape);
         }
         const std::string name = target.name;
         if (!target.is_copy) {

@@ -40,7 +40,7 @@ std::vector<std::string> name_trained_classes(models::Config& config);
 std::string made_generation_config(const models::Config& config);
 
 /// Whether a tensor holds codes of a quantised model, by its name and type.
-bool is_codes(std::string_view name, DType dtype, std::span<const Index> shape);
+bool is_codes(const std::string& name, DType dtype, std::span<const Index> shape);
 
 /// Facts of a list of targets; `to_token_classes` is the caller's to set.
 Facts facts_of(const plan::Targets& targets, const std::set<std::string>& logicals,

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "core/json.hpp"
 #include "core/text.hpp"
 #include "process/process.hpp"
 #include "publish/assets.hpp"
@@ -165,13 +166,12 @@ std::string peft_lines(const OutputReport& report, bool has_base) {
         loader_of(report.model_class.empty() ? "ForCausalLM" : report.model_class);
     const fs::path& target = report.asked.directory;
     const std::string base = has_base ? target.string() : "the base model";
-    const auto quoted = [](const std::string& path) { return nlohmann::json(path).dump(); };
     return "\n        from transformers import " + loader +
            "\n        from peft import PeftModel"
            "\n        base = " +
-           loader + ".from_pretrained(" + quoted(base) +
+           loader + ".from_pretrained(" + json_string(base) +
            ")\n        model = PeftModel.from_pretrained(base, " +
-           quoted((target / "lora_adapter").string()) + ")";
+           json_string((target / "lora_adapter").string()) + ")";
 }
 
 Headline next_line(const OutputReport& report) {

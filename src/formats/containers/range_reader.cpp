@@ -11,9 +11,6 @@ namespace shardweld::formats {
 namespace {
 
 constexpr Bytes kPage = 4096;
-// An archive of one tensor has its pickle and headers in front and its directory behind: up to 640
-// and 704 bytes in 99 of 100 that torch 2.15 and megatron-core 0.19 write.
-constexpr Bytes kEdgeBytes = 1024;
 // On a file system far away a call takes as long as some 100 KiB do.
 constexpr Bytes kWorthReading = 65536;
 // Held twice by each thread.

@@ -15,6 +15,11 @@ class InputFile;
 
 namespace shardweld::formats {
 
+/// How much of each end of an archive EdgeReads read: in front an archive of one tensor has its
+/// pickle and headers, behind its directory. In 99 of 100 archives of the test checkpoints these
+/// have at most 640 and 704 bytes.
+inline constexpr Bytes kEdgeBytes = 1024;
+
 /// An archive's bytes in its file.
 struct ArchiveRange {
     Bytes begin = 0;

@@ -97,13 +97,12 @@ std::optional<Bytes> find_end(RangeReader& reader, Bytes span) {
 }
 
 Bytes locate_end(RangeReader& reader) {
-    constexpr Bytes kUsual = 1024;  // EdgeReads have no more
     if (reader.length() < kEndBytes) {
         fail_zip("the file is truncated: " + std::to_string(reader.length()) +
                  " bytes cannot hold an archive");
     }
     // Few archives have a comment: the last bytes are enough and are read anyway.
-    for (const Bytes span : {kUsual, kMaxComment + kEndBytes}) {
+    for (const Bytes span : {kEdgeBytes, kMaxComment + kEndBytes}) {
         if (const auto found = find_end(reader, std::min(span, reader.length()))) {
             return *found;
         }

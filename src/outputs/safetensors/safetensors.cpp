@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "core/json.hpp"
-#include "core/lists.hpp"
 #include "core/text.hpp"
 #include "outputs/format.hpp"
 #include "outputs/little_endian.hpp"

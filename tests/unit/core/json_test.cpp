@@ -74,6 +74,13 @@ TEST(ParseJson, bounds_fields_only_where_their_order_is_kept) {
     EXPECT_EQ(parse_json<json>(text).size(), 32'001U);
 }
 
+TEST(JsonString, is_what_a_parser_reads_back) {
+    EXPECT_EQ(json_string("layers.0.q"), R"("layers.0.q")");
+    EXPECT_EQ(json_string(""), R"("")");
+    EXPECT_EQ(json_string("a\"b\\c\nd\x01"), R"("a\"b\\c\nd\u0001")");
+    EXPECT_EQ(json_string("~\x7f\u00e9"), "\"~\x7f\u00e9\"");
+}
+
 TEST(HearJson, stops_at_texts_that_are_too_deep) {
     Acceptor listener;
     EXPECT_TRUE(hear_json<json>("[[]]", listener));
