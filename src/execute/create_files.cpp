@@ -152,7 +152,8 @@ void share_identities(mpi::Comm& comm, const plan::Plan& plan, const io::Directo
     }
     created.files.resize(plan.placement.files.size());
     std::set<std::uint64_t> directories;
-    const auto own_inode = io::identity_of(directory.fd(), directory.path()).inode;
+    const auto own_inode = mpi::collectively_get(
+        comm, [&] { return io::identity_of(directory.fd(), directory.path()).inode; });
     for (const auto& [inode, files] : mpi::gather(comm, std::pair(own_inode, mine))) {
         directories.insert(inode);
         for (const auto& [at, identity] : files) {

@@ -271,10 +271,19 @@ Bytes journal_bytes(const plan::Plan& plan) {
     return BlockPlaces(plan).count() * 2 * kEntry;
 }
 
+bool is_noted_late(const plan::Plan& plan) {
+    return plan.space.begins.back() / static_cast<Bytes>(plan.n_ranks()) > kFlushBytes;
+}
+
 Journal::Journal(const fs::path& directory, Index session, int rank, bool sync)
-    : directory_(directory),
+    : above_(directory.parent_path()),
       path_(directory / (std::to_string(session) + "-" + std::to_string(rank))),
       sync_(sync) {}
+
+bool Journal::is_begun() {
+    is_begun_ = is_begun_ || io::is_directory(path_.parent_path());
+    return is_begun_;
+}
 
 void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums,
                      std::span<const SeenBlock> seen) {
@@ -282,7 +291,7 @@ void Journal::append(std::span<const DoneBlock> blocks, std::span<const RangeSum
         return;
     }
     if (!file_.is_open()) {
-        directory_.require_same();
+        above_.require_same();
         file_ = io::OutputFile::create(path_);
         if (sync_) {
             io::sync_directory(path_.parent_path());

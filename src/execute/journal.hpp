@@ -83,6 +83,18 @@ JournalRead read_journal(const fs::path& directory, const plan::Plan& plan);
 /// for the input. Pure.
 Bytes journal_bytes(const plan::Plan& plan);
 
+/// What a rank loses at most when its node dies.
+inline constexpr Bytes kFlushBytes = Bytes{256} << 20U;
+inline constexpr double kFlushSeconds = 5;
+/// What a rank loses at most when it dies, does not sync and has much to write. Notes of every
+/// write would wait for a disk that is busy with gigabytes, and who removes them then waits, too: a
+/// sixth of the time of a merge of two seconds.
+inline constexpr double kUnsyncedSeconds = 2;
+
+/// Whether a run that does not sync has so much to write that it makes its first records after
+/// kUnsyncedSeconds only. Pure.
+bool is_noted_late(const plan::Plan& plan);
+
 /// One rank's records of one session; the file is made with the first one.
 ///
 /// Records have 40 bytes, little-endian. For a block: its number (8), tensor (4), zero (4), digest
@@ -94,16 +106,20 @@ class Journal {
   public:
     Journal(const fs::path& directory, Index session, int rank, bool sync);
 
+    /// Whether the directory is there: there are no records before.
+    [[nodiscard]] bool is_begun();
+
     /// Appends blocks whose bytes are where they outlive this run, what was read meanwhile, and
-    /// which blocks were read back. Error(target) when the directory is another one than at first;
-    /// Error(io), Error(space).
+    /// which blocks were read back. Error(target) when the directory above is not the one of
+    /// before; Error(io), Error(space).
     void append(std::span<const DoneBlock> blocks, std::span<const RangeSum> sums = {},
                 std::span<const SeenBlock> seen = {});
 
   private:
-    io::Directory directory_;
+    io::Directory above_;
     fs::path path_;
     bool sync_;
+    bool is_begun_ = false;
     io::OutputFile file_;
     Bytes size_ = 0;
 };

@@ -94,6 +94,9 @@ class Worker {
         for (const OutputWork& output : outputs) {
             tasks_.emplace_back(output, source, comm.rank(), outputs.size() > 1 ? &plan_ : nullptr);
         }
+        if (options_.begin_journal) {
+            begin_journal_late();
+        }
     }
 
     /// What an earlier run has done is taken over: a round is left out when all outputs have it.
@@ -135,13 +138,30 @@ class Worker {
                 run_alone();
             }
         } catch (const Error& error) {
+            if (error.code() == ErrorCode::launch) {
+                throw;
+            }
+            // Where it cannot be begun nothing is written down.
+            (void)error_of([&] { end_late_journal(true); });
             if (error.code() == ErrorCode::stopped) {
                 flush_all();
-            } else if (error.code() != ErrorCode::launch) {
+            } else {
                 keep_all();
             }
             throw;
         }
+        end_late_journal(false);
+    }
+
+    void end_late_journal(bool is_early) {
+        mpi::collectively(comm_, [&] {
+            if (late_journal_.valid()) {
+                is_over_.set_value();
+                if (!late_journal_.get() && is_early) {
+                    options_.begin_journal();
+                }
+            }
+        });
     }
 
     void flush_all() {
@@ -198,6 +218,20 @@ class Worker {
     }
 
   private:
+    /// In a thread: nothing that this rank reads or writes may hold it up.
+    void begin_journal_late() {
+        auto begin = [this, is_over = is_over_.get_future()] {
+            // Before any rank looks for it: NFS remembers for a while that a name was not there.
+            constexpr std::chrono::duration<double> kWhile(kUnsyncedSeconds * 3 / 4);
+            const bool is_due = is_over.wait_for(kWhile) == std::future_status::timeout;
+            if (is_due) {
+                options_.begin_journal();
+            }
+            return is_due;
+        };
+        late_journal_ = std::async(std::launch::async | std::launch::deferred, std::move(begin));
+    }
+
     [[nodiscard]] std::size_t own() const { return static_cast<std::size_t>(comm_.rank()); }
 
     /// Ranks go through common rounds; an error is agreed before the next one.
@@ -363,6 +397,8 @@ class Worker {
     Reader reader_;
     Reader compare_reader_;  ///< of replicas, while the other may be busy with the next round
     std::deque<OutputTask> tasks_;
+    std::future<bool> late_journal_;  ///< whether it has begun
+    std::promise<void> is_over_;      ///< gone before that, which ends the wait
     std::array<RoundBuffers, 2> buffers_;
     std::size_t n_started_ = 0;  ///< rounds read ahead
     RankCounts mine_;

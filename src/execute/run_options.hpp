@@ -99,6 +99,9 @@ struct RunOptions {
     /// while they are written end the run with Error(io). Empty: not checked.
     std::vector<io::Identity> made = {};
     Resumption resumption;
+    /// Not empty, on the first rank: makes the journal's directory, once, and before
+    /// kUnsyncedSeconds have passed or when the run ends early. A shorter run has none to remove.
+    std::function<void()> begin_journal = {};
     /// Not empty: asked after every round of this rank; a reason ends the run with Error(stopped).
     std::function<std::string()> why_stop;
 };

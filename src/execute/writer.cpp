@@ -20,14 +20,6 @@ std::span<float> floats_in(Buffer& buffer, std::size_t n) {
     return {reinterpret_cast<float*>(bytes.data()), n};
 }
 
-// What is lost at most when a node dies.
-constexpr Bytes kFlushBytes = Bytes{256} << 20U;
-constexpr double kFlushSeconds = 5;
-// What is lost at most when a process dies that does not sync and has much to write. Notes of every
-// write would wait for a disk that is busy with gigabytes, and who removes them then waits, too: a
-// sixth of the time of a merge of two seconds.
-constexpr double kUnsyncedSeconds = 2;
-
 }  // namespace
 
 std::span<float> Sums::strip(std::span<float> of, std::size_t i) const {
@@ -82,7 +74,7 @@ Writer::Writer(const plan::Plan& plan, const SourceFiles& source, const io::Dire
     : plan_(plan),
       options_(options),
       has_digests_(options.digests || !options.resumption.journal.empty()),
-      has_little_(plan.space.begins.back() / static_cast<Bytes>(plan.n_ranks()) <= kFlushBytes),
+      has_little_(!is_noted_late(plan)),
       sink_(plan, directory, options, source),
       digests_(plan, options.digests),
       factors_(plan, options.factors),
@@ -303,7 +295,7 @@ void Writer::keep() noexcept {
 
 void Writer::write_journal() {
     // Sums alone are no work to go on with.
-    if (journal_ && (!digests_.finished().empty() || !seen_.empty())) {
+    if (journal_ && journal_->is_begun() && (!digests_.finished().empty() || !seen_.empty())) {
         const auto sums = record_sums_ ? record_sums_->take_new() : std::vector<RangeSum>();
         const auto blocks = digests_.finished().subspan(n_written_down_);
         journal_->append(blocks, sums, seen_);

@@ -177,15 +177,23 @@ void write_header(const RunFacts& facts, const fs::path& journal, bool sync) {
     const json root = {{"schema", kSchema},        {"tool", facts.tool},
                        {"plan", facts.plan},       {"replicas", facts.replicas},
                        {"options", facts.options}, {"inputs", collect_list(facts.inputs, json_of)}};
-    std::error_code failed;
-    fs::create_directory(journal, failed);
-    if (failed) {
-        io::throw_errno(failed.value(), "create directory", journal);
+    // Other ranks write into the journal as soon as it is there: it appears with its header.
+    fs::path made = journal;
+    if (!io::is_directory(journal)) {
+        made += ".new";
+        std::error_code failed;
+        fs::create_directory(made, failed);
+        if (failed) {
+            io::throw_errno(failed.value(), "create directory", made);
+        }
     }
-    const fs::path path = journal / kJournalHeader;
-    const fs::path fresh = journal / "header.new";
-    io::write_text(fresh, root.dump(1, ' ', false, json::error_handler_t::replace), sync);
-    Renames().rename({journal, fresh.filename()}, {journal, path.filename()});
+    const fs::path fresh = "header.new";
+    io::write_text(made / fresh, root.dump(1, ' ', false, json::error_handler_t::replace), sync);
+    Renames().rename({made, fresh}, {made, kJournalHeader});
+    if (made != journal) {
+        Renames().rename({made.parent_path(), made.filename()},
+                         {journal.parent_path(), journal.filename()});
+    }
     if (sync) {
         io::sync_directory(journal);
         io::sync_directory(journal.parent_path());

@@ -32,8 +32,8 @@ struct RunFacts {
     friend bool operator==(const RunFacts&, const RunFacts&) = default;
 };
 
-/// Writes the header into the journal's directory, which is made, in place of one that is there.
-/// Error(io), Error(space).
+/// Writes the header into the journal's directory, in place of one that is there; a directory that
+/// is made appears with it. With `sync` to the disk. Error(io), Error(space).
 void write_header(const RunFacts& facts, const fs::path& journal, bool sync);
 
 /// Error(target) when there is no header, or none that this version wrote.

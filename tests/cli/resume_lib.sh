@@ -91,8 +91,9 @@ stopped() {
     signalled USR1 ranks 11 50
 }
 
+# make_big [GB]
 make_big() {
-    "$MAKE" --gb 0.2 --tp 4 "$WORK/big" >/dev/null || fail "make_checkpoint"
+    "$MAKE" --gb "${1:-0.2}" --tp 4 "$WORK/big" >/dev/null || fail "make_checkpoint"
     merge_of big 2 --no_fsync -q --report "$WORK/reference.json"
     expect_code 0 "${command[@]}"
     mv "$WORK/merged" "$WORK/reference"

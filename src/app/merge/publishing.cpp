@@ -147,6 +147,13 @@ void open_partial(const Run& run, Output& output) {
                              [&] { return output.partial ? output.partial->path() : fs::path(); }));
 }
 
+/// Whether a journal may begin while tensors are moved: an earlier run has none yet, and none tells
+/// what becomes of other outputs.
+bool begins_late(const Run& run, const Merge& merge, const Output& output) {
+    return !run.job.run.sync && merge.outputs.size() == 1 && !output.partial->is_taken_up() &&
+           execute::is_noted_late(output.plan);
+}
+
 /// Files at their full size and a journal, the older run's where there was one.
 void create_output(const Run& run, const Merge& merge, Output& output) {
     publish::RunFacts facts = run_facts(run, output, merge.input);
@@ -161,13 +168,20 @@ void create_output(const Run& run, const Merge& merge, Output& output) {
                      " are written already (--restart starts from the beginning)");
     }
     create_files(run, output);
+    const publish::RunFacts& begun = output.begun.emplace(std::move(facts));
     mpi::on_first(run.comm, [&] {
-        start_journal(facts, *output.partial, run.job.run.sync);
+        // A run that resumes does it too: replicas may be compared less strictly from now on.
+        output.begin_journal = [&begun, journal = output.partial->journal(),
+                                sync = run.job.run.sync] {
+            publish::write_header(begun, journal, sync);
+        };
+        if (!begins_late(run, merge, output)) {
+            std::exchange(output.begin_journal, nullptr)();
+        }
         output.report.made_of = {output.partial->target().string(),
-                                 config_digest(output.model.files.config_text), facts.options,
-                                 facts.inputs};
+                                 config_digest(output.model.files.config_text), begun.options,
+                                 begun.inputs};
     });
-    output.begun = std::move(facts);
 }
 
 /// Collective. Writes the files that hold no tensors, on the rank that has read them.
@@ -309,6 +323,7 @@ void write_tensors(const Run& run, Merge& merge, const mpi::WhyStop& why_stop) {
         how.why_stop = why_stop;
         how.made = output.created.files;
         how.resumption = std::move(output.resumption);
+        how.begin_journal = std::move(output.begin_journal);
         how.on_slice = [&check](const plan::Slice& slice, ByteView bytes) {
             check.add(slice, bytes);
         };

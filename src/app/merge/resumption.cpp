@@ -136,12 +136,6 @@ execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publi
     });
 }
 
-void start_journal(const publish::RunFacts& facts, const publish::PartialDirectory& partial,
-                   bool sync) {
-    // A run that resumes writes it too: replicas may be compared less strictly from now on.
-    publish::write_header(facts, partial.journal(), sync);
-}
-
 void note_reuse(const execute::Result& result, Bytes total, OutputReport& report, Log& log) {
     Resumed& all = report.resumed.emplace();
     for (const execute::RankResult& rank : result.ranks) {

@@ -22,11 +22,6 @@ publish::RunFacts run_facts(const Run& run, const Output& output, const Input& i
 execute::Resumption take_up(mpi::Comm& comm, const plan::Plan& plan, const publish::RunFacts& facts,
                             publish::PartialDirectory* partial);
 
-/// Writes the journal's header, when all files of the output are there; with `sync` to the disk.
-/// Local. Error(io), Error(space).
-void start_journal(const publish::RunFacts& facts, const publish::PartialDirectory& partial,
-                   bool sync);
-
 /// Says how much of the output's `total` bytes was taken over, and reports it.
 void note_reuse(const execute::Result& result, Bytes total, OutputReport& report, Log& log);
 

@@ -58,8 +58,7 @@ def measure_once(side, inputs, cache):
 
 
 def _one(side, inputs, cache, is_first):
-    prepare = page_cache.make_cold if cache == "cold" else page_cache.make_warm
-    prepare(inputs)
+    page_cache.PREPARATIONS[cache](inputs)
     try:
         figures = side.run(is_first)
         if is_first:

@@ -34,8 +34,8 @@ Phase phase_of(Phase now, Call call, Side side, std::string_view path, int flags
                : is_config                                ? Phase::bind
                                                           : Phase::survey;
     }
-    if (path.find("/journal/") != std::string_view::npos) {
-        return now;  // written and renamed in all of them
+    if (path.find(".shardweld-partial/journal") != std::string_view::npos) {
+        return now;  // made, written and renamed in all of them
     }
     if (call == Call::rename) {
         return name.starts_with('.') ? now : Phase::publish;

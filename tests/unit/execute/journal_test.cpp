@@ -49,14 +49,25 @@ void change(const fs::path& path, std::size_t at, char byte) {
 
 TEST(Journal, is_not_begun_in_another_directory_of_its_name) {
     const TemporaryDirectory place;
-    const fs::path path = place.path() / "journal";
-    fs::create_directory(path);
+    const fs::path path = place.path() / "partial" / "journal";
+    fs::create_directories(path);
     Journal journal(path, 1, 3, false);
-    fs::remove(path);
-    fs::create_directory(path);
+    fs::remove_all(path.parent_path());
+    fs::create_directories(path);
     EXPECT_EQ(test::error_text([&] { journal.append(Blocks{block(1, 0)}); }).substr(0, 8),
               "target: ");
     EXPECT_TRUE(fs::is_empty(path));
+}
+
+TEST(Journal, begins_when_its_directory_is_there) {
+    const TemporaryDirectory place;
+    const fs::path path = place.path() / "journal";
+    Journal journal(path, 1, 0, false);
+    EXPECT_FALSE(journal.is_begun());
+    fs::create_directory(path);
+    EXPECT_TRUE(journal.is_begun());
+    journal.append(Blocks{block(0, 1)});
+    EXPECT_EQ(read_journal(path, small_plan()).blocks, Blocks{block(0, 1)});
 }
 
 TEST(BlockPlaces, know_where_blocks_lie) {
