@@ -73,8 +73,6 @@ BOUNDS = (
     Bound("% of the roof, 2 ranks", ">=", 85, _MERGE, _roof),
     Bound("average of four: % of the roof of reading them, 2 ranks", ">=", 85, {"kind": "average", "ranks": 2}, _roof),
     Bound("merge / `cp -r`, 2 ranks, warm, no fsync", "<=", 0.7, dict(_PLAIN, cache="warm", fsync="no"), _copy_ratio),
-    *(Bound(f"merge / `cp -r`, {n} rank{'s' if n > 1 else ''}, touched, no fsync", "<=", most, dict(_PLAIN, ranks=n, cache="touched", fsync="no"), _copy_ratio)
-      for n, most in ((2, 0.95), (1, 1.05))),
     Bound("merge / `cp -r`, 2 ranks, cold, no fsync", "<=", 1.0, dict(_PLAIN, cache="cold", fsync="no"), _copy_ratio),
     Bound("merge / `cp -r`, 2 ranks, fsync", "<=", 0.8, dict(_PLAIN, fsync="yes"), _copy_ratio),
     Bound("merge / `cp -r` of the fp32 files, 2 ranks, to bf16", "<=", 0.7, _CAST, _copy_ratio),

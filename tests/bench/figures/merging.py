@@ -14,7 +14,7 @@ class Case:
     """What the sides of one interleaved run have in common."""
     model: Model
     ranks: int
-    cache: str   # warm, cold or touched
+    cache: str   # warm or cold
     fsync: str   # yes or no
 
     def record(self, strategy):

@@ -2,8 +2,6 @@
 import ctypes
 import mmap
 import os
-import subprocess
-import sys
 
 from process import Failed
 
@@ -74,21 +72,6 @@ def make_warm(paths):
         for path in missing:
             read_whole(path)
     raise Failed(f"{missing[0]} does not stay in the page cache: too little memory to measure with a warm cache")
-
-
-def make_touched(paths):
-    """As make_warm. And memory for more than as much again was in use a moment before: where the host of a virtual machine takes free memory back, it
-    has not yet done that, and new pages are as cheap as where nobody does."""
-    free = os.sysconf("SC_AVPHYS_PAGES") * mmap.PAGESIZE
-    subprocess.run([sys.executable, "-c", _TOUCH, str(int(min(free * 0.8, 2.5 * sum(map(os.path.getsize, paths)))))], check=True)
-    make_warm(paths)
-
-
-_TOUCH = """import mmap, sys
-memory = mmap.mmap(-1, int(sys.argv[1]))
-for at in range(0, len(memory), mmap.PAGESIZE):
-    memory[at] = 1"""
-PREPARATIONS = {"cold": make_cold, "warm": make_warm, "touched": make_touched}
 
 
 def read_whole(path):

@@ -58,7 +58,8 @@ def measure_once(side, inputs, cache):
 
 
 def _one(side, inputs, cache, is_first):
-    page_cache.PREPARATIONS[cache](inputs)
+    prepare = page_cache.make_cold if cache == "cold" else page_cache.make_warm
+    prepare(inputs)
     try:
         figures = side.run(is_first)
         if is_first:

@@ -47,8 +47,7 @@ kinds:
   large   one run of a real checkpoint (--gb: 40, three times as much on the disk), cold and synced, on one host and on two that are namespaces (root)
 
 Each pair runs all sides one after the other, in an order that changes. Before each run, outside its time, file systems are synced, the machine rests for
-4 s and the input is brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; touched: warm, behind a program that has used two and a
-half times the input's memory. Afterwards outputs and reports are removed. With fsync a merge syncs what it
+4 s and the input is brought into the page cache (warm) or out of it (cold), which mincore(2) has to confirm; afterwards outputs and reports are removed. With fsync a merge syncs what it
 writes, `cp -r` is followed by sync of its files and directories, plain copying syncs each file. The first run of each side is not timed: its memory is sampled
 (anonymous and shared memory of all its processes together, every 5 ms) and its output is compared with the values it must have. CPU seconds are user
 and system time of all processes, from wait4(2).
@@ -83,7 +82,7 @@ def arguments():
     parser.add_argument("--dtype", **listed("bf16", "fp32_bf16"))
     parser.add_argument("--ranks", type=values_in, default=["2", "1", "4"], help="LIST of numbers (2,1,4)")
     parser.add_argument("--strategy", **listed("direct", "collective", "auto", default=["direct", "collective"], note="; one rank is direct only"))
-    parser.add_argument("--cache", **listed("warm", "cold", "touched", default=["warm", "cold"], note=" (default warm,cold); touched: warm, and new pages are cheap"))
+    parser.add_argument("--cache", **listed("warm", "cold"))
     parser.add_argument("--fsync", **listed("no", "yes"))
     parser.add_argument("--peer", **listed(*peers.PEERS))
     parser.add_argument("--form", **listed(*reshaping.ROUTES))
