@@ -8,7 +8,6 @@
 #include "core/error_of.hpp"
 #include "core/json.hpp"
 #include "core/text.hpp"
-#include "io/errno.hpp"
 #include "io/whole_file.hpp"
 #include "mpi/comm.hpp"
 #include "shardweld/error.hpp"
@@ -178,21 +177,19 @@ void write_header(const RunFacts& facts, const fs::path& journal, bool sync) {
                        {"plan", facts.plan},       {"replicas", facts.replicas},
                        {"options", facts.options}, {"inputs", collect_list(facts.inputs, json_of)}};
     // Other ranks write into the journal as soon as it is there: it appears with its header.
-    fs::path made = journal;
+    const NameInDirectory place{journal.parent_path(), journal.filename()};
+    NameInDirectory made = place;
+    Renames for_good;
     if (!io::is_directory(journal)) {
-        made += ".new";
-        std::error_code failed;
-        fs::create_directory(made, failed);
-        if (failed) {
-            io::throw_errno(failed.value(), "create directory", made);
-        }
+        made.name += ".new";
+        for_good.make_directories(made);
     }
     const fs::path fresh = "header.new";
-    io::write_text(made / fresh, root.dump(1, ' ', false, json::error_handler_t::replace), sync);
-    Renames().rename({made, fresh}, {made, kJournalHeader});
-    if (made != journal) {
-        Renames().rename({made.parent_path(), made.filename()},
-                         {journal.parent_path(), journal.filename()});
+    io::write_text(made.path() / fresh, root.dump(1, ' ', false, json::error_handler_t::replace),
+                   sync);
+    for_good.rename({made.path(), fresh}, {made.path(), kJournalHeader});
+    if (made.name != place.name) {
+        for_good.rename(made, place);
     }
     if (sync) {
         io::sync_directory(journal);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Merges that do not sync and have much to write begin their journal after a while: one that ends before leaves none to remove, and one
-# that is stopped before or killed behind that is continued.
+# Merges that do not sync and have much to write begin their journal after a while. Those that are stopped before that, or killed after it,
+# are continued.
 # Usage: resume_late_test.sh SHARDWELD TESTS-DIR (make_checkpoint lies beside the program)
 source "$(dirname "$0")/lib.sh"
 source "$(dirname "$0")/resume_lib.sh"

@@ -154,6 +154,11 @@ bool begins_late(const Run& run, const Merge& merge, const Output& output) {
            execute::is_noted_late(output.plan);
 }
 
+/// A run that resumes does it too: replicas may be compared less strictly from now on.
+void begin_journal(const Run& run, const Output& output) {
+    publish::write_header(*output.begun, output.partial->journal(), run.job.run.sync);
+}
+
 /// Files at their full size and a journal, the older run's where there was one.
 void create_output(const Run& run, const Merge& merge, Output& output) {
     publish::RunFacts facts = run_facts(run, output, merge.input);
@@ -168,19 +173,14 @@ void create_output(const Run& run, const Merge& merge, Output& output) {
                      " are written already (--restart starts from the beginning)");
     }
     create_files(run, output);
-    const publish::RunFacts& begun = output.begun.emplace(std::move(facts));
+    output.begun = std::move(facts);
     mpi::on_first(run.comm, [&] {
-        // A run that resumes does it too: replicas may be compared less strictly from now on.
-        output.begin_journal = [&begun, journal = output.partial->journal(),
-                                sync = run.job.run.sync] {
-            publish::write_header(begun, journal, sync);
-        };
         if (!begins_late(run, merge, output)) {
-            std::exchange(output.begin_journal, nullptr)();
+            begin_journal(run, output);
         }
         output.report.made_of = {output.partial->target().string(),
-                                 config_digest(output.model.files.config_text), begun.options,
-                                 begun.inputs};
+                                 config_digest(output.model.files.config_text),
+                                 output.begun->options, output.begun->inputs};
     });
 }
 
@@ -323,7 +323,9 @@ void write_tensors(const Run& run, Merge& merge, const mpi::WhyStop& why_stop) {
         how.why_stop = why_stop;
         how.made = output.created.files;
         how.resumption = std::move(output.resumption);
-        how.begin_journal = std::move(output.begin_journal);
+        if (output.partial && begins_late(run, merge, output)) {
+            how.begin_journal = [&run, &output] { begin_journal(run, output); };
+        }
         how.on_slice = [&check](const plan::Slice& slice, ByteView bytes) {
             check.add(slice, bytes);
         };

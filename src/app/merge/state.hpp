@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,8 +41,7 @@ struct Output {
     std::optional<publish::RunFacts> begun = {};            ///< blocks are written down
     std::optional<io::Directory> directory = {};  ///< the partial one, or where factors lie
     execute::Resumption resumption = {};
-    std::function<void()> begin_journal = {};  ///< the first rank's; empty: it has begun
-    std::size_t n_known = 0;                   ///< what the journal told, as Resumption::n_known
+    std::size_t n_known = 0;  ///< what the journal told, as Resumption::n_known
     execute::CreatedFiles created = {};
     execute::Written written = {};
     std::vector<io::WrittenFile> beside = {};  ///< the home rank's: all that is not a tensor
